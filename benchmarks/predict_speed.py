@@ -21,46 +21,40 @@ on a machine that others use as well.
 from __future__ import annotations
 
 import argparse
-import contextlib
+import json
 import os
+import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 from statistics import mean, median
+from tempfile import TemporaryDirectory
+from timeit import timeit
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads are those of --threads
 
 import torch
-from predict_peers import Pipeline, Server, by_name, check_equal, pipeline_of
-from settings import check_folder, positive, write_json
-from step_time import progress
-from step_worker import CLOCKS
+from settings import CLOCKS, ROOT, add_clock, new_parser, parsed, progress, write_json
 
 from fairseq_idpg import load
 from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.inference.predictor import Predictor
 from fairseq_idpg.inference.reading import TextFile
 from preprocess.errors import InputError, command_line
-from preprocess.flags import flag_name
-
-NUMBERS = {  # name: default, help
-    "sentences": (256, "in a turn, of the test split's beginning"),
-    "singles": (48, "of them that are asked one by one in a turn"),
-    "tasks": (8, "K; their turn has one batch of sentences"),
-    "connections": (32, "to a server at once"),
-    "batch_size": (64, "sentences that are run together"),
-    "rounds": (7, "after one to warm up"),
-    "threads": (1, "of torch"),
-}
-
 
 HEAD_ONLY, PIPELINE, SORTED = "head-only", "pipeline", "pipeline, sorted"
+TOLERANCE = 1e-5  # of probabilities
 Clock = Callable[[], float]
+Pipeline = Callable[..., Any]  # transformers'
 
 
 class Run(NamedTuple):
@@ -71,146 +65,175 @@ class Run(NamedTuple):
     predictor: Predictor
 
 
-Runs = dict[str, Run]
-
-
-@dataclass
-class Case:
-    """Something that answers ``answers`` times in a turn.
-
-    Attributes:
-        clock: what tells its seconds, where that is not the clock of this process.
-        accuracy: in %.
-        rounds: seconds of each.
-    """
-
-    name: str
-    answers: int
-    turn: Callable[[], Any]
-    clock: Clock | None = None
-    accuracy: float | None = None
-    rounds: list[float] = field(default_factory=list)
-
-    @property
-    def speed(self) -> float:
-        """Answers a second."""
-        return self.answers / max(median(self.rounds), 1e-9)
-
-    def share(self, other: Case) -> float:
-        """Of the speed of ``other``, which answers as often."""
-        # a clock of whole milliseconds may count none of a short turn
-        return median(theirs / max(own, 1e-9) for own, theirs in zip(self.rounds, other.rounds))
-
-
 @dataclass
 class Block:
-    """Cases that take turns; ``peers``: the names of those that the others are compared with."""
+    """Cases that take turns, each of which gives so many ``answers``.
+
+    Attributes:
+        turns: of each case, by its name.
+        peers: the cases that the others are compared with.
+        clocks: of the cases whose seconds are not those of this process.
+        accuracy: in %, of some cases.
+        rounds: seconds of each turn.
+    """
 
     title: str
-    cases: list[Case]
+    answers: int
+    turns: dict[str, Callable[[], Any]]
     peers: tuple[str, ...] = (PIPELINE,)
+    clocks: dict[str, Clock] = field(default_factory=dict)
+    accuracy: dict[str, float] = field(default_factory=dict)
+    rounds: dict[str, list[float]] = field(default_factory=dict)
 
-    def of(self, name: str) -> Case:
-        return next(case for case in self.cases if case.name == name)
+    def measure(self, rounds: int, clock: Clock) -> None:
+        """Measure each case's turn in each round, after one that is not counted, and print the table."""
+        self.rounds = {name: [] for name in self.turns}
+        for number in range(rounds + 1):
+            progress(f"{self.title}: " + (f"round {number} of {rounds}" if number else "warm-up"))
+            for name in list(self.turns)[:: 1 if number % 2 else -1]:
+                seconds = timeit(self.turns[name], number=1, timer=self.clocks.get(name, clock))
+                # the clock of another process may be coarse
+                self.rounds[name] += [max(seconds, 1e-3)] if number else []
+        progress("")
+        print("\n".join(["", *self.table()]), flush=True)
+
+    def table(self) -> list[str]:
+        """Return lines of speeds, and of ratios to the peers: medians of the rounds' ratios."""
+        heads = "".join(f"{'/ ' + peer:>20}" for peer in self.peers)
+        lines = [f"{self.title:30}{'a second':>10}{heads}" + (f"{'accuracy':>10}" if self.accuracy else "")]
+        for name, own in self.rounds.items():
+            pairs = [zip(own, self.rounds[peer]) for peer in self.peers]
+            shares = "".join(f"{median(theirs / mine for mine, theirs in pair):20.2f}" for pair in pairs)
+            correct = f"{self.accuracy[name]:9.1f}%" if name in self.accuracy else ""
+            lines.append(f"{name:30}{self.answers / median(own):10.1f}{shares}{correct}")
+        return lines
+
+    def saved(self) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "answers": self.answers, "accuracy": self.accuracy.get(name), "rounds": rounds}
+            for name, rounds in self.rounds.items()
+        ]
 
 
-def open_runs(folder: Path) -> Runs:
-    """The best checkpoint of each method in float32, then all in int8 where this CPU has it.
+def open_runs(folder: Path) -> dict[str, Run]:
+    """Return the best checkpoint of each method in float32, then all in int8 where this CPU has it.
 
     Raises:
         InputError: that of ``head-only`` is not among them.
     """
     paths = sorted(folder.glob("runs/*/checkpoint_best.pt"))
     if HEAD_ONLY not in [path.parent.name for path in paths]:
+        missing = folder / "runs" / HEAD_ONLY / "checkpoint_best.pt"
+        raise InputError(f"{missing} is missing: run the quick start, --out {folder}")
+    kinds = {"": False, ", int8": True} if multiplies_exactly() else {"": False}
+    return {
+        path.parent.name + ending: Run(path, int8, load(path, device="cpu", int8=int8))
+        for ending, int8 in kinds.items()
+        for path in paths
+    }
+
+
+def pipeline_of(folder: Path, predictor: Predictor) -> Pipeline:
+    """Return the pipeline as its users build it, in float32 on the CPU: probabilities of all classes of each text.
+
+    BERT's pooler is the hidden layer of RoBERTa's head: both are tanh(W x + b) of the first state.
+
+    Args:
+        folder: the encoder as transformers keeps it.
+        predictor: whose head it gets; only a head is trained there.
+    """
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer, logging, pipeline
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    names = dict(enumerate(predictor.labels))
+    labels = {"num_labels": len(names), "id2label": names, "label2id": {name: i for i, name in names.items()}}
+    local = {"pretrained_model_name_or_path": str(folder), "local_files_only": True}
+    model = AutoModelForSequenceClassification.from_pretrained(**local, **labels, dtype=torch.float32)
+    model.bert.pooler.dense.load_state_dict(predictor.head.dense.state_dict())
+    model.classifier.load_state_dict(predictor.head.out_proj.state_dict())
+    tokenizer = AutoTokenizer.from_pretrained(**local, model_max_length=predictor.options.max_positions)
+    return pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu", top_k=None, truncation=True)
+
+
+def check_equal(what: str, found: list[dict[str, float]], predictor: Predictor, texts: list[str]) -> float:
+    """Return the largest difference of ``found`` from the predictor's probabilities by name.
+
+    Raises:
+        InputError: it is above ``TOLERANCE``.
+    """
+    largest = max(
+        abs(own.probabilities[name] - probability)
+        for own, probabilities in zip(predictor.predict(texts), found)
+        for name, probability in probabilities.items()
+    )
+    if not largest <= TOLERANCE:
         raise InputError(
-            f"{folder}/runs/{HEAD_ONLY}/checkpoint_best.pt is missing: run the quick start, --out {folder}"
+            f"probabilities of {what} differ by {largest:.1e}: give the folder of one quick start, whose encoder and "
+            "runs belong together"
         )
-    found = {}
-    for int8 in (False, True) if multiplies_exactly() else (False,):
-        for path in paths:
-            name = path.parent.name + (", int8" if int8 else "")
-            found[name] = Run(path, int8, load(path, device="cpu", int8=int8))
-    return found
+    return largest
 
 
-def batched(runs: Runs, pipe: Pipeline, texts: list[str], size: int) -> Block:
-    """Lists of sentences."""
-    by_length = sorted(texts, key=len)
-    cases = [
-        Case(PIPELINE, len(texts), lambda: pipe(texts, batch_size=size)),
-        Case(SORTED, len(texts), lambda: pipe(by_length, batch_size=size)),
-    ]
-    for name, run in runs.items():
-        cases.append(Case(name, len(texts), partial(run.predictor.predict, texts, size)))
-    return Block(f"{len(texts)} sentences, {size} at a time", cases, (PIPELINE, SORTED))
+class Server:
+    """A server of one checkpoint on a free port, in a process of its own."""
+
+    def __init__(self, run: Run, threads: int, log: Path):
+        command = [sys.executable, "-m", "fairseq_idpg.serve", "--path", str(run.path.resolve()), "--cpu"]
+        command += ["--port", "0", *(["--int8"] if run.int8 else [])]
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        self.log, self.place = log, ""
+        with open(log, "w", encoding="utf-8") as errors:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+
+    def wait(self) -> None:
+        """Wait until it answers. Raises InputError where it has ended."""
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline().split()
+        if not said:
+            last = self.log.read_text(encoding="utf-8").splitlines()[-1:] or ["it said nothing"]
+            raise InputError(f"the server has ended: {last[0]} (or give --no-served)")
+        self.place = urlsplit(said[0]).netloc
+
+    def cpu_seconds(self) -> float:
+        """Return what all its threads have computed so far."""
+        return time.clock_gettime(~self.process.pid << 3 | 2)  # what clock_getcpuclockid(3) makes of a process
+
+    def ask(self, texts: list[str], connections: int) -> list[dict[str, Any]]:
+        """Return a prediction for each text, each in a request of its own."""
+        with ThreadPoolExecutor(connections) as threads:
+            parts = list(threads.map(self._ask, [texts[start::connections] for start in range(connections)]))
+        return [parts[number % connections][number // connections] for number in range(len(texts))]
+
+    def _ask(self, texts: list[str]) -> list[dict[str, Any]]:
+        """Ask through one connection. Raises InputError for a text without a prediction."""
+        found = []
+        with closing(HTTPConnection(self.place, timeout=600)) as connection:
+            for text in texts:
+                body = json.dumps({"texts": [text]}).encode()
+                connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                answer = response.read()
+                if response.status != 200:
+                    raise InputError(f"the server answered {response.status}: {answer.decode(errors='replace')[:200]}")
+                found += json.loads(answer)["predictions"]
+        return found
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.communicate()
 
 
-def method_one_by_one(name: str, model: Predictor, texts: list[str]) -> Case:
-    return Case(name, len(texts), lambda: [model.predict([text]) for text in texts])
-
-
-def pipeline_one_by_one(pipe: Pipeline, texts: list[str]) -> Case:
-    return Case(PIPELINE, len(texts), lambda: [pipe(text) for text in texts])
-
-
-def one_by_one(runs: Runs, pipe: Pipeline, texts: list[str]) -> Block:
-    """Calls with one sentence each."""
-    cases = [pipeline_one_by_one(pipe, texts)]
-    for name, run in runs.items():
-        cases.append(method_one_by_one(name, run.predictor, texts))
-    return Block(f"{len(texts)} sentences, one by one", cases)
-
-
-def several(runs: Runs, pipe: Pipeline, texts: list[str], size: int, count: int) -> Block:
-    """``count`` tasks on the same sentences."""
-    answers = count * len(texts)
-    cases = [Case(PIPELINE, answers, lambda: [pipe(texts, batch_size=size) for _ in range(count)])]
-    for name, run in runs.items():
-        many = load({f"task{number}": run.path for number in range(count)}, device="cpu", int8=run.int8)
-        cases.append(Case(name, answers, partial(many.predict, texts, batch_size=size)))
-    return Block(f"{len(texts)} sentences, {count} tasks", cases)
-
-
-def served(servers: dict[str, Server], pipe: Pipeline, texts: list[str], connections: int, clock: str) -> Block:
-    """Requests with one sentence each, beside calls with one sentence each."""
-    cases = [pipeline_one_by_one(pipe, texts)]
-    for name, server in servers.items():
-        own = server.cpu_seconds if clock == "cpu" else None
-        cases.append(Case(name, len(texts), partial(server.ask, texts, connections), own))
-    return Block(f"{len(texts)} sentences, served", cases)
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    add = parser.add_argument
-    add("folder", type=Path, nargs="?", default=Path("quickstart"), help="of a quick start (default quickstart)")
-    for name, (default, text) in NUMBERS.items():
-        add(flag_name(name), type=int, default=default, metavar="N", help=f"{text} (default {default})")
-    add("--clock", choices=tuple(CLOCKS), default="wall", help="default wall")
-    add("--no-served", action="store_true", help="leave the server out, which needs packages of its own")
-    add("--json", type=Path, metavar="FILE", help="save the figures")
-    return parser.parse_args(arguments)
-
-
-def read_test_split(folder: Path) -> tuple[list[str], list[str]]:
-    """(labels, sentences) of a quick start."""
-    labels, texts = zip(*(line.text for line in TextFile(str(folder / "reviews" / "test.tsv"), "tab").lines()))
-    return list(labels), list(texts)
-
-
-def accuracy(labels: list[str], found: list[str | None]) -> float:
-    """In %."""
-    return 100 * mean(own == label for own, label in zip(found, labels))
-
-
-@contextlib.contextmanager
-def started(runs: Runs, threads: int, texts: list[str]) -> Iterator[dict[str, Server]]:
-    """A server for each run, which answers as the run does; in int8, rounding depends on the batch."""
+@contextmanager
+def started(runs: dict[str, Run], threads: int, texts: list[str]) -> Iterator[dict[str, Server]]:
+    """Start a server for each run, and check its answers; not those in int8, whose rounding depends on the batch."""
     servers: dict[str, Server] = {}
-    with tempfile.TemporaryDirectory() as logs:
+    with TemporaryDirectory() as logs:
         try:
             for name, run in runs.items():
-                servers[name] = Server(run.path, threads, Path(logs, name), *(["--int8"] if run.int8 else []))
+                servers[name] = Server(run, threads, Path(logs, name))
             for name, server in servers.items():
                 server.wait()
                 found = [prediction["probabilities"] for prediction in server.ask(texts, connections=2)]
@@ -222,75 +245,86 @@ def started(runs: Runs, threads: int, texts: list[str]) -> Iterator[dict[str, Se
                 server.stop()
 
 
-def measure(block: Block, rounds: int, clock: Clock) -> None:
-    """Seconds of each case's turn in each round, after one that is not counted."""
-    for number in range(rounds + 1):
-        progress(f"{block.title}: " + (f"round {number} of {rounds}" if number else "warm-up"))
-        for case in block.cases if number % 2 else block.cases[::-1]:
-            now = case.clock or clock
-            start = now()
-            case.turn()
-            seconds = max(now() - start, 1e-3)  # the clock of another process may be coarse
-            case.rounds += [seconds] if number else []
-    progress("")
+def for_each(answer: Callable[[Any], Any], questions: list[Any]) -> None:
+    for question in questions:
+        answer(question)
 
 
-def table(block: Block) -> list[str]:
-    heads = "".join(f"{'/ ' + peer:>20}" for peer in block.peers)
-    right = f"{'accuracy':>10}" if any(case.accuracy is not None for case in block.cases) else ""
-    lines = [f"{block.title:30}{'a second':>10}{heads}{right}"]
-    for case in block.cases:
-        shares = "".join(f"{case.share(block.of(peer)):20.2f}" for peer in block.peers)
-        correct = "" if case.accuracy is None else f"{case.accuracy:9.1f}%"
-        lines.append(f"{case.name:30}{case.speed:10.1f}{shares}{correct}")
-    return lines
+def make_blocks(runs: dict[str, Run], pipe: Pipeline, texts: list[str], args: argparse.Namespace) -> list[Block]:
+    """Return the blocks without a server: batches of sentences, one by one, several tasks on one batch."""
+    size, few, first = args.batch_size, texts[: args.singles], texts[: args.batch_size]
+    batched = Block(f"{len(texts)} sentences, {size} at a time", len(texts), {}, peers=(PIPELINE, SORTED))
+    batched.turns[PIPELINE] = partial(pipe, texts, batch_size=size)
+    batched.turns[SORTED] = partial(pipe, sorted(texts, key=len), batch_size=size)
+    singly = Block(f"{len(few)} sentences, one by one", len(few), {PIPELINE: partial(for_each, pipe, few)})
+    several = Block(f"{len(first)} sentences, {args.tasks} tasks", args.tasks * len(first), {})
+    several.turns[PIPELINE] = partial(for_each, partial(pipe, batch_size=size), [first] * args.tasks)
+    for name, run in runs.items():
+        many = load({f"task{number}": run.path for number in range(args.tasks)}, device="cpu", int8=run.int8)
+        batched.turns[name] = partial(run.predictor.predict, texts, size)
+        singly.turns[name] = partial(for_each, run.predictor.predict, [[text] for text in few])
+        several.turns[name] = partial(many.predict, first, batch_size=size)
+    return [batched, singly, several]
 
 
-def measure_and_print(block: Block, args: argparse.Namespace) -> None:
-    measure(block, args.rounds, CLOCKS[args.clock])
-    print("\n".join(["", *table(block)]), flush=True)
+def parse() -> argparse.Namespace:
+    parser = new_parser(
+        __doc__,
+        sentences=(256, "in a turn, of the test split's beginning"),
+        singles=(48, "of them that are asked one by one in a turn"),
+        tasks=(8, "K; their turn has one batch of sentences"),
+        connections=(32, "to a server at once"),
+        batch_size=(64, "sentences that are run together"),
+        rounds=(7, "after one to warm up"),
+        threads=(1, "of torch"),
+    )
+    add_clock(parser)
+    folder = "of a quick start (default quickstart)"
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("quickstart"), help=folder)
+    parser.add_argument(
+        "--no-served", action="store_true", help="leave the server out, which needs packages of its own"
+    )
+    return parsed(parser)
 
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    args = parse(sys.argv[1:])
-    positive(args, *NUMBERS)
-    check_folder("--json", args.json)
+    args = parse()
     torch.set_num_threads(args.threads)
-    labels, everything = read_test_split(args.folder)
+    lines = TextFile(str(args.folder / "reviews" / "test.tsv"), "tab").lines()
+    labels, everything = map(list, zip(*(line.text for line in lines)))
     runs = open_runs(args.folder)
     head_only, texts, size = runs[HEAD_ONLY].predictor, everything[: args.sentences], args.batch_size
-    pipe = pipeline_of(args.folder / "minilm-hf", head_only, head_only.options.max_positions)
-    theirs = [by_name(entries) for entries in pipe(everything, batch_size=size)]
+    pipe = pipeline_of(args.folder / "minilm-hf", head_only)
+    theirs = [{entry["label"]: entry["score"] for entry in entries} for entries in pipe(everything, batch_size=size)]
     difference = check_equal(f"{HEAD_ONLY} and {PIPELINE}", theirs, head_only, everything)
     tokens = mean(len(ids) + 1 for ids in head_only.text.encode(texts))  # <s> is not among them
-    threads = f"{args.threads} thread{'s' * (args.threads > 1)}"
+    threads, clock = f"{args.threads} thread{'s' * (args.threads > 1)}", CLOCKS[args.clock]
     print(f"sentences of {tokens:.1f} tokens, float32, {threads}, seconds of the {args.clock}, {args.rounds} rounds")
     print(f"probabilities of {HEAD_ONLY} and {PIPELINE} differ by at most {difference:.0e}", flush=True)
 
-    blocks = [
-        batched(runs, pipe, texts, size),
-        one_by_one(runs, pipe, texts[: args.singles]),
-        several(runs, pipe, texts[:size], size, args.tasks),
-    ]
+    blocks = make_blocks(runs, pipe, texts, args)
     for name, run in runs.items():
         found = [prediction.label for prediction in run.predictor.predict(everything, size)]
-        blocks[0].of(name).accuracy = accuracy(labels, found)
+        blocks[0].accuracy[name] = 100 * mean(own == label for own, label in zip(found, labels))
     for block in blocks:
-        measure_and_print(block, args)
+        block.measure(args.rounds, clock)
     if not args.no_served:
-        with started(runs, args.threads, texts[: args.singles]) as servers:
-            blocks.append(served(servers, pipe, texts, args.connections, args.clock))
-            measure_and_print(blocks[-1], args)
+        few = texts[: args.singles]
+        with started(runs, args.threads, few) as servers:
+            served = Block(f"{len(few)} sentences, served", len(few), {PIPELINE: partial(for_each, pipe, few)})
+            served.turns |= {name: partial(server.ask, few, args.connections) for name, server in servers.items()}
+            if args.clock == "cpu":
+                served.clocks = {name: server.cpu_seconds for name, server in servers.items()}
+            served.measure(args.rounds, clock)
+        blocks.append(served)
     import transformers
 
     print(f"\ntorch {torch.__version__}, transformers {transformers.__version__}")
     if not any(run.int8 for run in runs.values()):
         print("int8 was left out: this CPU has no instructions for it")
-    if args.json:
-        keep = ("name", "answers", "accuracy", "rounds")
-        saved = {block.title: [{key: getattr(case, key) for key in keep} for case in block.cases] for block in blocks}
-        write_json(args.json, {"clock": args.clock, "threads": args.threads, "tokens": tokens, "blocks": saved})
+    saved = {"clock": args.clock, "threads": args.threads, "tokens": tokens}
+    write_json(args.json, {**saved, "blocks": {block.title: block.saved() for block in blocks}})
 
 
 if __name__ == "__main__":

@@ -11,21 +11,21 @@ Without ``--file``, lines are drawn from the vocabulary: words as frequent as En
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
+from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 import numpy as np
-from settings import ROOT, failure, positive, write_json
+from settings import ROOT, failure, new_parser, parsed, write_json
 
 from preprocess.errors import InputError, command_line
 from preprocess.sources import Source
@@ -58,15 +58,15 @@ def run(command: list[str]) -> tuple[float, str]:
 
 
 def fairseq_way(text: Path, vocab: Path, out: Path) -> float:
-    fairseq = importlib.util.find_spec("fairseq")
+    fairseq = find_spec("fairseq")
     assert fairseq is not None and fairseq.origin is not None
     encoder = Path(fairseq.origin).parent / "examples/roberta/multiprocessing_bpe_encoder.py"
-    files = ["--inputs", str(text), "--outputs", str(out / "bpe.txt")]
-    names = ["--encoder-json", str(vocab / "encoder.json"), "--vocab-bpe", str(vocab / "vocab.bpe")]
-    first, _ = run([sys.executable, str(encoder), *names, *files, "--keep-empty", "--workers", "1"])
+    words = ["--encoder-json", f"{vocab}/encoder.json", "--vocab-bpe", f"{vocab}/vocab.bpe", "--inputs", str(text)]
+    words += ["--outputs", f"{out}/bpe.txt", "--keep-empty", "--workers", "1"]
+    first, _ = run([sys.executable, str(encoder), *words])
     tool = str(Path(sys.executable).with_name("fairseq-preprocess"))
-    options = ["--only-source", "--srcdict", str(vocab / "dict.txt"), "--workers", "1"]
-    second, _ = run([tool, *options, "--trainpref", str(out / "bpe.txt"), "--destdir", str(out / "fairseq")])
+    words = ["--srcdict", f"{vocab}/dict.txt", "--trainpref", f"{out}/bpe.txt", "--destdir", f"{out}/fairseq"]
+    second, _ = run([tool, "--only-source", *words, "--workers", "1"])
     return first + second
 
 
@@ -89,43 +89,35 @@ def write(folder: Path, lines: list[str], times: int = 1) -> tuple[Path, Path]:
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = new_parser(__doc__, lines=(100_000, ""), rounds=(3, ""))
     parser.add_argument("--vocab", type=Path, default=ROOT / "checkpoints" / "gpt2_bpe")
     parser.add_argument("--file", type=Path, help="a sentence in each line; default: drawn from the vocabulary")
-    parser.add_argument("--lines", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="save the figures")
-    args = parser.parse_args()
-    positive(args, "lines", "rounds")
-    args.vocab = args.vocab.resolve()
-    with tempfile.TemporaryDirectory() as work:
+    args = parsed(parser)
+    vocab = args.vocab.resolve()
+    theirs, ours, of_two = [], [], []
+    with TemporaryDirectory() as work:
         out = Path(work)
         of_file = (line for _, line in Source.file(args.file).lines()) if args.file else None
-        lines = list(of_file or text_lines(args.vocab, args.lines))
-        lines = [line.replace("\t", " ") for line in lines[: args.lines]]
+        lines = [line.replace("\t", " ") for line in islice(of_file or text_lines(vocab, args.lines), args.lines)]
         text, table = write(out, lines)
-        pairs, of_two = [], []
         for _ in range(args.rounds):
-            of_two.append(our_way(table, args.vocab, out, workers=2)[0])
-            pairs.append((fairseq_way(text, args.vocab, out), our_way(table, args.vocab, out)))
+            of_two.append(our_way(table, vocab, out, workers=2)[0])
+            theirs.append(fairseq_way(text, vocab, out))
+            ours.append(our_way(table, vocab, out))
         for end in ("bin", "idx"):
             made, wanted = out / f"ours-bin/input0/train.{end}", out / f"fairseq/train.{end}"
             assert made.read_bytes() == wanted.read_bytes(), f"{made} differs from {wanted}"
-        large = our_way(write(out, lines, 4)[1], args.vocab, out)[1]
-    theirs, ours, two = median(pair[0] for pair in pairs), median(pair[1][0] for pair in pairs), median(of_two)
-    peak = median(pair[1][1] for pair in pairs)
+        large = our_way(write(out, lines, 4)[1], vocab, out)[1]
+    one, peak = (median(found) for found in zip(*ours))
     print(f"{len(lines):,} lines, median of {args.rounds} rounds, whole processes, {os.cpu_count()} cores")
     print(f"{'':20}{'seconds':>10}{'lines/s':>12}")
-    for name, seconds in (("fairseq", theirs), ("ours, 1 worker", ours), ("ours, 2 workers", two)):
+    for name, seconds in (("fairseq", median(theirs)), ("ours, 1 worker", one), ("ours, 2 workers", median(of_two))):
         print(f"{name:20}{seconds:10.1f}{len(lines) / seconds:12,.0f}")
-    ratios = sorted(theirs / ours[0] for theirs, ours in pairs)
-    print(
-        f"ratio {theirs / ours:.1f} (rounds {', '.join(f'{ratio:.1f}' for ratio in ratios)}); files equal byte for byte"
-    )
+    ratio, rounds = median(theirs) / one, sorted(their / own for their, (own, _) in zip(theirs, ours))
+    print(f"ratio {ratio:.1f} (rounds {', '.join(f'{each:.1f}' for each in rounds)}); files equal byte for byte")
     print(f"peak memory {peak:.0f} MiB; {large:.0f} MiB for four times the lines")
-    if args.json:
-        figures = {"fairseq_s": theirs, "ours_s": ours, "ratio": theirs / ours, "peak_mib": peak, "peak_4x_mib": large}
-        write_json(args.json, figures)
+    figures = {"fairseq_s": median(theirs), "ours_s": one, "ratio": ratio, "peak_mib": peak, "peak_4x_mib": large}
+    write_json(args.json, figures)
 
 
 if __name__ == "__main__":

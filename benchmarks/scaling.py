@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ from settings import (
     changed,
     check_device,
     check_folder,
+    new_parser,
+    parsed,
     positive,
     write_json,
 )
@@ -48,81 +50,52 @@ FORMATS = (".png", ".svg", ".pdf")
 PANEL = (4.6, 3.3)  # inches
 LEGEND = 1.4  # inches, with the title
 NARROWEST = 8.0  # inches that the title takes
-
-
-@dataclass(frozen=True)
-class Axis:
-    """
-    Attributes:
-        setting: the number that is changed.
-        label: what it is, with its unit.
-        values: the ones to measure unless others are given.
-    """
-
-    setting: str
-    label: str
-    values: tuple[int, ...]
-
-
-AXES: dict[str, Axis] = {
-    "prompt-length": Axis("prompt_length", "prompt length (rows)", (1, 5, 20, 50)),
-    "layers": Axis("layers", "depth (layers)", (4, 8, 12, 24)),
-    "batch": Axis("batch", "batch size (sentences)", (2, 4, 8, 16)),
-    "length": Axis("length", "mean sentence length (tokens)", (10, 20, 40, 80)),
+AXES = {  # what is changed, and the values to measure unless others are given
+    "prompt-length": (1, 5, 20, 50),
+    "layers": (4, 8, 12, 24),
+    "batch": (2, 4, 8, 16),
+    "length": (10, 20, 40, 80),
 }
-LABELS = {axis.setting: axis.label for axis in AXES.values()}
-
-
-@dataclass(frozen=True)
-class Look:
-    """How a case is drawn; colours of Okabe and Ito, told apart with any colour vision, and by marks alone."""
-
-    label: str
-    colour: str
-    marker: str
-    line: str = "-"
-
-
-LOOKS: dict[str, Look] = {
-    "fine-tuning": Look("fine-tuning (all weights)", "#D55E00", "D"),
-    "m-idpg-phm": Look("M-IDPG-PHM", "#0072B2", "o"),
-    "m-idpg-phm-cached": Look("M-IDPG-PHM, M(x) cached", "#56B4E9", "o", "--"),
-    "prompt-tuning": Look("prompt tuning", "#009E73", "s"),
-    "p-tuning-v2": Look("P-tuning v2, rows added", "#E69F00", "^"),
-    "p-tuning-v2-kv": Look("P-tuning v2, keys and values", "#CC79A7", "v", "--"),
-    "floor": Look("floor: frozen RoBERTa, gradient to its input", "#000000", "x", ":"),
+LABELS = {
+    "prompt_length": "prompt length (rows)",
+    "layers": "depth (layers)",
+    "batch": "batch size (sentences)",
+    "length": "mean sentence length (tokens)",
+}
+# case: label, colour of Okabe and Ito, told apart with any colour vision, mark and line
+LOOKS = {
+    "fine-tuning": ("fine-tuning (all weights)", "#D55E00", "D", "-"),
+    "m-idpg-phm": ("M-IDPG-PHM", "#0072B2", "o", "-"),
+    "m-idpg-phm-cached": ("M-IDPG-PHM, M(x) cached", "#56B4E9", "o", "--"),
+    "prompt-tuning": ("prompt tuning", "#009E73", "s", "-"),
+    "p-tuning-v2": ("P-tuning v2, rows added", "#E69F00", "^", "-"),
+    "p-tuning-v2-kv": ("P-tuning v2, keys and values", "#CC79A7", "v", "--"),
+    "floor": ("floor: frozen RoBERTa, gradient to its input", "#000000", "x", ":"),
+}
+# figure of each case, label of its axis, title of the drawing
+QUANTITIES = {
+    "time": ("median_s", "seconds per step", "Time of a training step"),
+    "memory": ("peak_mib", "peak memory (MiB)", "Peak memory of training"),
 }
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """A figure of each case: its name, the label of its axis, the title of the drawing, the figure of each round."""
-
-    figure: str
-    label: str
-    title: str
-    rounds: str | None = None
-
-
-QUANTITIES: dict[str, Quantity] = {
-    "time": Quantity("median_s", "seconds per step", "Time of a training step", "rounds_s"),
-    "memory": Quantity("peak_mib", "peak memory (MiB)", "Peak memory of training"),
-}
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    axes = ", ".join(f"{name}={','.join(map(str, axis.values))}" for name, axis in AXES.items())
+def parse() -> argparse.Namespace:
+    parser = new_parser(__doc__, rounds=(3, "after one to warm up"))
+    axes = ", ".join(f"{name}={','.join(map(str, values))}" for name, values in AXES.items())
     parser.add_argument("--axes", nargs="+", action="extend", metavar="AXIS[=N,N]", help=f"default: {axes}")
     parser.add_argument("--cases", nargs="+", action="extend", metavar="CASE", help=f"default: {' '.join(LOOKS)}")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="after one to warm up (default 3)")
     add_numbers(parser, BASE)
     add_device(parser)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="save the figures")
     parser.add_argument("--read", type=Path, metavar="FILE", help="take the figures of --json, measure nothing")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a panel for each axis: .png, .svg or .pdf")
     parser.add_argument("--quantity", choices=QUANTITIES, default="time", help="what --plot shows (default time)")
-    return parser.parse_args(arguments)
+    args = parsed(parser)
+    check_folder("--plot", args.plot)
+    if args.plot and args.plot.suffix not in FORMATS:
+        raise InputError(f"--plot {args.plot}: name a file that ends in {', '.join(FORMATS)}")
+    if args.plot and find_spec("matplotlib") is None:
+        raise InputError("--plot needs matplotlib: pip install matplotlib, or leave it out")
+    return args
 
 
 def parse_axes(given: list[str]) -> dict[str, list[int]]:
@@ -136,19 +109,9 @@ def parse_axes(given: list[str]) -> dict[str, list[int]]:
         name, _, values = text.partition("=")
         if name not in AXES or not all(value.isdecimal() and int(value) for value in values.split(",") if values):
             raise InputError(f"--axes {text} is unknown: give {', '.join(AXES)}, or numbers, such as layers=2,4")
-        found[AXES[name].setting] = sorted({int(value) for value in values.split(",")} if values else AXES[name].values)
+        numbers = map(int, values.split(",")) if values else AXES[name]
+        found[name.replace("-", "_")] = sorted(set(numbers))
     return found
-
-
-def check_plot(path: Path | None) -> None:
-    """Raise InputError for a drawing that could not be made or written."""
-    if path is None:
-        return
-    if path.suffix not in FORMATS:
-        raise InputError(f"--plot {path}: name a file that ends in {', '.join(FORMATS)}")
-    check_folder("--plot", path)
-    if find_spec("matplotlib") is None:
-        raise InputError("--plot needs matplotlib: pip install matplotlib, or leave it out")
 
 
 def measure_axes(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
@@ -158,9 +121,7 @@ def measure_axes(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         What ``--json`` saves, {"base", "rounds", "axes": {axis: [{"value", "cases": figures}, ...]}}, and the cases
         that failed somewhere.
     """
-    positive(args, "rounds")
     check_device(args.device)
-    check_folder("--json", args.json)
     base = changed(BASE, device=args.device, dtype=args.dtype, **positive(args, *NUMBERS))
     cases, axes = chosen(args.cases or list(LOOKS)), parse_axes(args.axes or list(AXES))
     # all points before the first is measured: values that make no model are refused at once
@@ -172,13 +133,12 @@ def measure_axes(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     found: dict[str, list[dict[str, Any]]] = {}
     failures: list[str] = []
     for axis, values in points.items():
-        found[axis] = []
-        for value, settings in values.items():
+        for settings in values.values():
             if settings not in known:
                 label = f"point {len(known) + 1} of {count}, "
                 known[settings], failed = measure(cases, settings, args.rounds, label)
                 failures += [name for name in failed if name not in failures]
-            found[axis].append({"value": value, "cases": known[settings]})
+        found[axis] = [{"value": value, "cases": known[settings]} for value, settings in values.items()]
         print("\n".join(["", *table(axis, found[axis])]), flush=True)
     print(f"\n{libraries(known[next(iter(known))])}")
     return {"base": asdict(base), "rounds": args.rounds, "axes": found}, failures
@@ -204,63 +164,56 @@ def draw(saved: dict[str, Any], quantity: str, path: Path) -> None:
     from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    shown, axes = QUANTITIES[quantity], saved["axes"]
+    axes, (figure_name, label, title) = saved["axes"], QUANTITIES[quantity]
     columns = min(2, len(axes))
     rows = -(-len(axes) // columns)
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
     figure = Figure((max(PANEL[0] * columns, NARROWEST), PANEL[1] * rows + LEGEND), layout=layout)
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for panel, (axis, points) in zip(panels, axes.items()):
-        draw_panel(panel, axis, points, shown, saved["base"][axis])
+        draw_panel(panel, points, figure_name)
+        panel.axvline(saved["base"][axis], color="0.85", linewidth=4, zorder=0)
+        panel.set(xlabel=LABELS[axis], ylabel=label, xticks=[point["value"] for point in points])
+        panel.set_xlim(left=0)
+        panel.set_ylim(bottom=0)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(axis="y", color="0.9")
+        panel.set_axisbelow(True)
     for panel in panels[len(axes) :]:
         panel.remove()
-    bars = "; bars: fastest to slowest round" if shown.rounds else ""
-    figure.suptitle(f"{shown.title}\nbase (grey): {Settings(**saved['base'])}{bars}", fontsize=9)
+    bars = "; bars: fastest to slowest round" if quantity == "time" else ""
+    figure.suptitle(f"{title}\nbase (grey): {Settings(**saved['base'])}{bars}", fontsize=9)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     with rc_context({"svg.fonttype": "none"}), new_file(path) as work:  # letters, not their outlines
         figure.savefig(work, dpi=150)
 
 
-def draw_panel(panel: Any, axis: str, points: list[dict[str, Any]], shown: Quantity, base: int) -> None:
-    """One axis: lines through the measured values, with a bar from the lowest to the highest round."""
-    panel.axvline(base, color="0.85", linewidth=4, zorder=0)
+def draw_panel(panel: Any, points: list[dict[str, Any]], figure: str) -> None:
+    """Draw a line through each case's measured values; of seconds also a bar from the lowest to the highest round."""
     for case in points[0]["cases"]:
-        look = LOOKS.get(case, Look(case, "0.5", "."))
-        measured = [
-            (point["value"], point["cases"][case]) for point in points if shown.figure in point["cases"].get(case, {})
-        ]
-        if not measured:
+        label, colour, marker, line = LOOKS.get(case, (case, "0.5", ".", "-"))
+        found = {point["value"]: point["cases"][case] for point in points if figure in point["cases"].get(case, {})}
+        if not found:
             continue
-        xs = [value for value, _ in measured]
-        ys = [found[shown.figure] for _, found in measured]
-        style = {"color": look.colour, "marker": look.marker, "linestyle": look.line, "markersize": 5, "linewidth": 1.5}
-        panel.plot(xs, ys, label=look.label, **style)
-        if shown.rounds:
-            rounds = [found[shown.rounds] for _, found in measured]
-            panel.vlines(xs, [min(r) for r in rounds], [max(r) for r in rounds], color=look.colour, linewidth=1)
-    panel.set_xlabel(LABELS[axis])
-    panel.set_ylabel(shown.label)
-    panel.set_xticks([point["value"] for point in points])
-    panel.set_xlim(left=0)
-    panel.set_ylim(bottom=0)
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.grid(axis="y", color="0.9")
-    panel.set_axisbelow(True)
+        heights = [figures[figure] for figures in found.values()]
+        style = {"color": colour, "marker": marker, "linestyle": line, "markersize": 5, "linewidth": 1.5}
+        panel.plot(list(found), heights, label=label, **style)
+        if figure == "median_s":
+            rounds = [figures["rounds_s"] for figures in found.values()]
+            panel.vlines(list(found), list(map(min, rounds)), list(map(max, rounds)), color=colour, linewidth=1)
 
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    args = parse(sys.argv[1:])
+    args = parse()
     failed: list[str] = []
-    check_plot(args.plot)
     if args.read:
         saved = json.loads(args.read.read_text(encoding="utf-8"))
         print("\n".join(line for axis, points in saved["axes"].items() for line in [*table(axis, points), ""]))
     else:
         saved, failed = measure_axes(args)
-    if args.json:
-        write_json(args.json, saved)
+    write_json(args.json, saved)
     if args.plot:
         draw(saved, args.quantity, args.plot)
     if failed:

@@ -1,10 +1,11 @@
-"""What the benchmarks share: the model's size, the batches, the device, options, files of figures."""
+"""What the benchmarks share: the model's size, the device, options, files of figures."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,22 +16,20 @@ from preprocess.writing import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
 SHORTEST, LONGEST = 0.3, 1.5  # where drawn lengths are cut off, times their mean
-POSITIONS = 512  # RoBERTa's
+# RoBERTa's table of positions and dictionary, which begins with <s>, <pad>, </s>, <unk> and ends with <mask>
+POSITIONS, VOCAB, SPECIALS = 512, 50265, 4
+BOS, PAD, EOS, MASK = 0, 1, 2, VOCAB - 1
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One point of measurement.
+    """One point of measurement; NUMBERS describes its numbers.
 
     Attributes:
-        layers, width, ffn, heads: of the encoder.
-        batch: examples of a batch.
         length: tokens of an example, on average.
         length_spread: standard deviation of the lengths over their mean; with 0 all are the same.
-        prompt_length: rows of a prompt, or keys and values of a layer; None: as many as each preset has.
-        steps: batches drawn, which are the steps of a round.
-        threads: of torch on the CPU.
-        device: ``cpu`` or ``cuda``.
+        prompt_length: None: as many rows as each preset has.
         clock: ``wall``, or ``cpu``, the seconds that the process itself computed, all its threads together.
         dtype: ``float32``, or ``float16`` and ``bfloat16`` as with fairseq's --fp16 and --bf16.
     """
@@ -57,10 +56,9 @@ class Settings:
 
     @property
     def encoder_options(self) -> dict[str, int]:
-        """The sizes as options of fairseq-train."""
-        names = {"layers": "encoder-layers", "width": "encoder-embed-dim", "ffn": "encoder-ffn-embed-dim"}
-        names["heads"] = "encoder-attention-heads"
-        return {option: getattr(self, name) for name, option in names.items()}
+        """The sizes, by the names that fairseq's options have in a namespace."""
+        names = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
+        return dict(zip(names, (self.layers, self.width, self.ffn, self.heads)))
 
     def __str__(self) -> str:
         about = "about " if self.length_spread else ""
@@ -90,6 +88,22 @@ NUMBERS = {
 }
 
 
+def new_parser(doc: str | None, **numbers: tuple[int, str]) -> argparse.ArgumentParser:
+    """Return the parser of a script with this ``doc``: --json, and ``numbers`` with their defaults and meanings."""
+    parser = argparse.ArgumentParser(description=(doc or "").split("\n\n")[0])
+    for name, (default, text) in numbers.items():
+        parser.add_argument(
+            flag_name(name), type=int, default=default, metavar="N", help=f"{text} (default {default})".strip()
+        )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="save the figures")
+    return parser
+
+
+def add_clock(parser: argparse.ArgumentParser) -> None:
+    clocks = "seconds: the wall's, or those that the CPU computed, for machines that others use too (default wall)"
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help=clocks)
+
+
 def add_numbers(parser: argparse.ArgumentParser, base: Settings, **notes: str) -> None:
     """Add an option for each number. One that is not given is None: then it is ``base``'s, or what ``notes`` say."""
     for name, text in NUMBERS.items():
@@ -110,6 +124,14 @@ def positive(args: argparse.Namespace, *names: str) -> dict[str, int]:
         if value < 1:
             raise InputError(f"{flag_name(name)} {value} is too small: give 1 or more")
     return given
+
+
+def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Parse the command line. Raises InputError for a number below 1 and a --json whose folder does not exist."""
+    args = parser.parse_args()
+    positive(args, *(name for name, value in vars(args).items() if type(value) is int))
+    check_folder("--json", args.json)
+    return args
 
 
 def changed(base: Settings, **changes: Any) -> Settings:
@@ -137,8 +159,10 @@ def check_device(device: str) -> None:
         raise InputError(f"--device {device}: torch {torch.__version__} {build}: measure on the CPU")
 
 
-def write_json(path: Path, found: Any) -> None:
-    write_text(path, json.dumps(found, indent=1) + "\n")
+def write_json(path: Path | None, found: Any) -> None:
+    """Write what --json names, if it names a file."""
+    if path:
+        write_text(path, json.dumps(found, indent=1) + "\n")
 
 
 def failure(output: str) -> str:
@@ -148,3 +172,9 @@ def failure(output: str) -> str:
     if start >= 0:
         print(text[start:], file=sys.stderr)
     return text.rpartition("\n")[2] or "it said nothing"
+
+
+def progress(text: str) -> None:
+    """Show a line on a terminal in place of the last one."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

@@ -23,21 +23,35 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_architecture
-from settings import POSITIONS, ROOT, SIZES, Settings, check_folder, positive, write_json
-from step_models import SPECIALS, VOCAB, word_dictionary
+from settings import (
+    EOS,
+    MASK,
+    POSITIONS,
+    ROOT,
+    SIZES,
+    SPECIALS,
+    VOCAB,
+    Settings,
+    add_clock,
+    new_parser,
+    parsed,
+    write_json,
+)
+from step_worker import word_dictionary
 
 from preprocess.errors import InputError, command_line
+from preprocess.flags import flag_name
 from preprocess.tasks import TASKS
 
 WAYS = ("first", "later")
@@ -63,40 +77,34 @@ seeds: [1]
 dev_examples: 2
 batch_size: 2
 max_update: 1
-options: {{cpu: true, {options}}}
+options: {{cpu: true, {sizes}}}
 """
 
 
-def write_backbone(path: Path, sizes: dict[str, int]) -> None:
-    args = argparse.Namespace(
-        arch="roberta", max_positions=POSITIONS, **{name.replace("-", "_"): value for name, value in sizes.items()}
-    )
+def write_backbone(path: Path, settings: Settings) -> None:
+    args = argparse.Namespace(arch="roberta", max_positions=POSITIONS, **settings.encoder_options)
     base_architecture(args)
     model = RobertaModel(args, RobertaEncoder(args, word_dictionary()))
     path.parent.mkdir(parents=True)
     torch.save({"args": args, "model": model.state_dict()}, path)
 
 
-def write_rows(prefix: Path, rows: list[list[int]]) -> None:
-    prefix.parent.mkdir(parents=True, exist_ok=True)
-    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=VOCAB)
-    for row in rows:
-        builder.add_item(torch.tensor(row, dtype=torch.int32))
-    builder.finalize(f"{prefix}.idx")
-
-
 def write_pairs(folder: Path) -> None:
     """Write pairs of random sentences, as fairseq-preprocess does."""
-    draw, words, labels = random.Random(0), word_dictionary(mask=False), Dictionary()
+    draw, labels = random.Random(0), Dictionary()
     for name in TASKS["RTE"].labels:
         labels.add_symbol(name)
-    for split, count in SENTENCES.items():
-        for part in ("input0", "input1"):
-            rows = [[draw.randrange(SPECIALS, VOCAB - 1) for _ in range(LENGTH)] + [2] for _ in range(count)]
-            write_rows(folder / part / split, rows)
-            words.save(str(folder / part / "dict.txt"))
-        write_rows(folder / "label" / split, [[SPECIALS + number % 2, 2] for number in range(count)])
-    labels.save(str(folder / "label" / "dict.txt"))
+    words = word_dictionary(mask=False)
+    for part, dictionary in {"input0": words, "input1": words, "label": labels}.items():
+        (folder / part).mkdir(parents=True)
+        dictionary.save(str(folder / part / "dict.txt"))
+        for split, count in SENTENCES.items():
+            builder = indexed_dataset.make_builder(str(folder / part / f"{split}.bin"), impl="mmap", vocab_size=VOCAB)
+            for number in range(count):
+                sentence = draw.choices(range(SPECIALS, MASK), k=LENGTH)
+                row = [SPECIALS + number % 2] if part == "label" else sentence
+                builder.add_item(torch.tensor([*row, EOS], dtype=torch.int32))
+            builder.finalize(str(folder / part / f"{split}.idx"))
 
 
 class World:
@@ -106,24 +114,25 @@ class World:
         self.folder, self.settings, self.method = folder, settings, method
         self.backbone, self.data = folder / "backbone" / "model.pt", folder / "RTE-bin"
         self.results, self.run = folder / "results", folder / "run"
-        write_backbone(self.backbone, settings.encoder_options)
+        self.sizes = {flag_name(name): value for name, value in settings.encoder_options.items()}
+        write_backbone(self.backbone, settings)
         write_pairs(self.data)
-        options = ", ".join(f"{name}: {value}" for name, value in settings.encoder_options.items())
-        sweep = SWEEP.format(backbone=self.backbone, data=self.data, method=method, options=options)
+        sizes = ", ".join(f"{name[2:]}: {value}" for name, value in self.sizes.items())
+        sweep = SWEEP.format(backbone=self.backbone, data=self.data, method=method, sizes=sizes)
         (folder / "sweep.yaml").write_text(sweep)
         time.sleep(SETTLED)
 
     def train(self) -> list[str]:
         options = {
-            **{"user-dir": ROOT / "fairseq_idpg", "task": "sentence_prediction_idpg", "arch": "roberta_idpg"},
-            **{"criterion": "sentence_prediction", "optimizer": "adam", "lr": 0.001, "num-classes": 2, "seed": 1},
-            **{"init-token": 0, "separator-token": 2, "batch-size": 2, "max-update": 1, "max-positions": POSITIONS},
-            **{"backbone": self.backbone, "method": self.method, "save-dir": self.run},
-            **self.settings.encoder_options,
+            **{"--user-dir": ROOT / "fairseq_idpg", "--task": "sentence_prediction_idpg", "--arch": "roberta_idpg"},
+            **{"--criterion": "sentence_prediction", "--optimizer": "adam", "--lr": 0.001, "--num-classes": 2},
+            **{"--init-token": 0, "--separator-token": 2, "--batch-size": 2, "--max-update": 1, "--seed": 1},
+            **{"--backbone": self.backbone, "--method": self.method, "--save-dir": self.run, **self.sizes},
         }
-        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        words = [str(word) for option in options.items() for word in option]
         start = "from fairseq_cli.train import cli_main; cli_main()"
-        return [sys.executable, "-c", start, str(self.data), *words, "--cpu", "--disable-validation"]
+        words += ["--max-positions", str(POSITIONS), "--cpu", "--disable-validation"]
+        return [sys.executable, "-c", start, str(self.data), *words]
 
     def sweep(self) -> list[str]:
         words = ["--results", str(self.results), "--jobs", "1"]
@@ -134,22 +143,21 @@ class World:
 
     def measure(self, case: str, way: str) -> dict[str, float]:
         """Return the seconds of both clocks, and MiB. Raises InputError where the command failed."""
-        shutil.rmtree(self.results, ignore_errors=True)
-        if case == "train":
-            shutil.rmtree(self.run, ignore_errors=True)
-        if way == "first":
-            shutil.rmtree(self.folder / "cache", ignore_errors=True)
+        cache, log = self.folder / "cache", self.folder / "log"
+        old = [self.results, *([self.run] if case == "train" else []), *([cache] if way == "first" else [])]
+        for folder in old:
+            shutil.rmtree(folder, ignore_errors=True)
         environment = {
             **os.environ,
             **{"OMP_NUM_THREADS": str(self.settings.threads), "OMP_WAIT_POLICY": "PASSIVE"},
-            **{"FAIRSEQ_IDPG_CACHE": str(self.folder / "cache")},
+            **{"FAIRSEQ_IDPG_CACHE": str(cache)},
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
         }
-        log, start = self.folder / "log", time.perf_counter()
+        command = {"train": self.train, "sweep": self.sweep, "load": self.load}[case]()
+        start = time.perf_counter()
         with open(log, "w") as file:
-            command = getattr(self, case)()
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT)
-            _, status, used = os.wait4(process.pid, 0)
+            _, status, used = os.wait4(process.pid, 0)  # with what this process and its own children used
         process.returncode = os.waitstatus_to_exitcode(status)
         lines = log.read_text().strip().splitlines() or [""]
         if process.returncode:
@@ -160,40 +168,24 @@ class World:
         return {"wall": wall, "cpu": cpu, "peak_mib": peak / 2**10}
 
 
-def table(figures: dict[str, dict[str, list[dict[str, float]]]], clock: str) -> list[str]:
-    """Return a line for each case and way: medians of the rounds."""
-    lines = [f"{'':8}{'':8}{'s':>8}{'peak MiB':>10}"]
-    for case, ways in figures.items():
-        for way, rounds in ways.items():
-            seconds, peak = (median(found[name] for found in rounds) for name in (clock, "peak_mib"))
-            lines.append(f"{case if way == WAYS[0] else '':8}{way:8}{seconds:8.2f}{peak:10,.0f}")
-    return lines
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+def parse() -> argparse.Namespace:
+    parser = new_parser(__doc__, rounds=(1, ""), threads=(1, "of torch"))
+    add_clock(parser)
     add = parser.add_argument
     add("--size", choices=SIZES, default="roberta-large", help="of the model (default roberta-large, 1.4 GB on disk)")
     add("--method", default="m-idpg-phm", help="default m-idpg-phm")
     add("--cases", nargs="+", action="extend", choices=CASES, metavar="CASE", help=f"of {', '.join(CASES)}")
-    add("--clock", choices=("wall", "cpu"), default="wall", help="the wall's seconds, or those computed (default wall)")
-    add("--rounds", type=int, default=1, metavar="N", help="default 1")
-    add("--threads", type=int, default=1, metavar="N", help="of torch (default 1)")
     add("--work", type=Path, metavar="DIR", help="where a folder for the files is made (default: the system's)")
-    add("--json", type=Path, metavar="FILE", help="save the figures")
-    return parser.parse_args(arguments)
+    return parsed(parser)
 
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    args = parse(sys.argv[1:])
-    positive(args, "rounds", "threads")
-    check_folder("--json", args.json)
-    size = SIZES[args.size]
-    settings = Settings(size.layers, size.width, size.ffn, size.heads, threads=args.threads)
+    args = parse()
+    settings = replace(SIZES[args.size], threads=args.threads)
     cases = [case for case in CASES if case in (args.cases or CASES)]
-    figures: dict[str, Any] = {case: {way: [] for way in WAYS} for case in cases}
-    with tempfile.TemporaryDirectory(dir=args.work) as folder:
+    figures: dict[str, dict[str, list[dict[str, float]]]] = {case: {way: [] for way in WAYS} for case in cases}
+    with TemporaryDirectory(dir=args.work) as folder:
         world = World(Path(folder), settings, args.method)
         if "train" not in cases and "load" in cases:
             world.measure("train", "later")
@@ -203,9 +195,12 @@ def main() -> None:
                     figures[case][way].append(world.measure(case, way))
     seconds = {"wall": "seconds of the wall", "cpu": "seconds of the CPU"}[args.clock]
     print(f"{args.size}, {args.method}, {settings.threads} threads, {seconds}, {args.rounds} rounds")
-    print("\n".join(table(figures, args.clock)))
-    if args.json:
-        write_json(args.json, figures)
+    print(f"{'':8}{'':8}{'s':>8}{'peak MiB':>10}")
+    for case, ways in figures.items():
+        for way, rounds in ways.items():
+            middle, peak = (median(found[name] for found in rounds) for name in (args.clock, "peak_mib"))
+            print(f"{case if way == WAYS[0] else '':8}{way:8}{middle:8.2f}{peak:10,.0f}")
+    write_json(args.json, figures)
 
 
 if __name__ == "__main__":

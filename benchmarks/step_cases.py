@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field, replace
 from fnmatch import filter as filter_names
 from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from preprocess.errors import InputError, did_you_mean
-
-if TYPE_CHECKING:
-    from fairseq_idpg.methods.registry import Preset
 
 REFERENCES = ("prompt-tuning", "floor")  # what every case is compared with
 TOGETHER = 14  # cases that are measured at the same time, at most
@@ -24,6 +20,7 @@ FAMILIES = {  # of a method with prompts, by its --prompt-insertion; of the othe
     "adapter": "adapters and weights",
     "": "baselines",
 }
+LATE = FAMILIES["late"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class Case:
 
     @property
     def peer(self) -> bool:
-        return self.maker in ("peft", "adapters", "transformers")
+        return self.name in PEERS
 
     @property
     def rows(self) -> int:
@@ -66,83 +63,58 @@ class Case:
         return self.options.get("prompt_length", FLOOR_ROWS)
 
 
-@dataclass(frozen=True)
-class Peer:
-    """A case of another library, with the sizes of the first of the presets that it stands ``beside``."""
-
-    name: str
-    maker: str
-    what: str
-    beside: tuple[str, ...]
-
-
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # preset -> ending of the name -> what is different
     "m-idpg-phm": {"-cached": {"cached": True}, "-grouped": {"grouped": True}, "-checkpointed": {"checkpointed": True}},
     "fine-tuning": {"-checkpointed": {"checkpointed": True}},
-    "prompt-tuning": {
-        "-grouped": {"grouped": True},
-        # for cached states to be compared with
-        "-no-dropout": {"dropout": False, "family": FAMILIES["late"], "group": "late"},
-    },
+    # without dropout it stands beside cached states
+    "prompt-tuning": {"-grouped": {"grouped": True}, "-no-dropout": {"dropout": False, "family": LATE, "group": LATE}},
 }
 OF_LATE = {"-cached-states": {"cached_states": True, "dropout": False}}  # of every late preset
-PEERS: tuple[Peer, ...] = (
-    Peer("peft-prompt-tuning", "peft", "prompt-tuning", ("prompt-tuning",)),
-    Peer("adapters-prompt-tuning", "adapters", "prompt-tuning", ("prompt-tuning",)),
-    Peer("peft-p-tuning", "peft", "p-tuning", ("p-tuning",)),
-    Peer("peft-prefix-tuning", "peft", "prefix-tuning", ("p-tuning-v2-kv",)),
+# MAKER-KIND of other libraries -> the presets that it stands beside; the sizes are those of the first
+PEERS: dict[str, tuple[str, ...]] = {
+    "peft-prompt-tuning": ("prompt-tuning",),
+    "adapters-prompt-tuning": ("prompt-tuning",),
+    "peft-p-tuning": ("p-tuning",),
+    "peft-prefix-tuning": ("p-tuning-v2-kv",),
     # peft's prefix tuning for classification takes the cache for the pooled output of a RoBERTa and fails; this is
     # its prefix tuning of the encoder, with the head put behind it here
-    Peer("peft-prefix-features", "peft", "prefix-tuning-features", ("p-tuning-v2-kv",)),
-    Peer("adapters-prefix-tuning", "adapters", "prefix-tuning", ("p-tuning-v2-kv",)),
-    Peer("peft-prefix-mlp-features", "peft", "prefix-mlp-features", ("prefix-tuning",)),
-    Peer("adapters-prefix-mlp", "adapters", "prefix-mlp", ("prefix-tuning",)),
-    Peer("adapters-mam", "adapters", "mam", ("mam",)),
-    Peer("adapters-adapter", "adapters", "adapter", ("adapter",)),
-    Peer("adapters-adapter-pfeiffer", "adapters", "adapter-pfeiffer", ("adapter-pfeiffer",)),
-    Peer("adapters-adapter-drop", "adapters", "adapter-drop", ("adapter-drop",)),
-    Peer("adapters-adapter-parallel", "adapters", "adapter-parallel", ("adapter-parallel",)),
-    Peer("adapters-adapter-scaled-parallel", "adapters", "adapter-parallel", ("adapter-scaled-parallel",)),
-    Peer("adapters-compacter", "adapters", "compacter", ("compacter", "compacter-shared")),
-    Peer("peft-lora", "peft", "lora", ("lora",)),
-    Peer("adapters-lora", "adapters", "lora", ("lora",)),
-    Peer("peft-lora-all", "peft", "lora", ("lora-all",)),  # AdapterHub's LoRA leaves the output projection out
-    Peer("transformers-bitfit", "transformers", "bitfit", ("bitfit",)),  # neither library has one of its own
-    Peer("transformers-fine-tuning", "transformers", "fine-tuning", ("fine-tuning",)),
-)
+    "peft-prefix-features": ("p-tuning-v2-kv",),
+    "adapters-prefix-tuning": ("p-tuning-v2-kv",),
+    "peft-prefix-mlp-features": ("prefix-tuning",),
+    "adapters-prefix-mlp": ("prefix-tuning",),
+    "adapters-mam": ("mam",),
+    "adapters-adapter": ("adapter",),
+    "adapters-adapter-pfeiffer": ("adapter-pfeiffer",),
+    "adapters-adapter-drop": ("adapter-drop",),
+    "adapters-adapter-parallel": ("adapter-parallel",),
+    "adapters-adapter-scaled-parallel": ("adapter-scaled-parallel",),
+    "adapters-compacter": ("compacter", "compacter-shared"),
+    "peft-lora": ("lora",),
+    "adapters-lora": ("lora",),
+    "peft-lora-all": ("lora-all",),  # AdapterHub's LoRA leaves the output projection out
+    "transformers-bitfit": ("bitfit",),  # neither library has one of its own
+    "transformers-fine-tuning": ("fine-tuning",),
+}
 # a frozen forward and a gradient to the word embeddings: of the rows that prompt tuning runs, or of the text
 _FLOORS = (Case("floor", "floor", "prompted"), Case("floor-text", "floor", "text"))
 
 
-def family(preset: Preset) -> str:
-    """Of FAMILIES' values."""
-    kind = "adapter" if preset.methods else ""
-    return FAMILIES[preset.defaults.get("prompt_insertion", kind)]
-
-
 @cache
 def all_cases() -> dict[str, Case]:
-    """In the table's order: by family, each preset with its variants and peers behind it.
+    """In the table's order: by family, each preset with its variants and peers behind it."""
+    from fairseq_idpg.methods.registry import PRESETS  # imports fairseq, which the peers' processes do without
 
-    Reads the registry, and so imports fairseq, which the peers' processes do without.
-    """
-    logging.disable(logging.INFO)  # fairseq's hints at libraries that it does without
-    try:
-        from fairseq_idpg.methods.registry import PRESETS
-    finally:
-        logging.disable(logging.NOTSET)
-
-    leaders = {preset: peer.beside[0] for peer in PEERS for preset in peer.beside}
+    leaders = {preset: beside[0] for beside in PEERS.values() for preset in beside}
     cases: list[Case] = []
     for name, preset in PRESETS.items():
-        own = Case(name, "method", name, family(preset), leaders.get(name, name), preset.defaults)
-        if own.family == FAMILIES["late"]:
-            own = replace(own, group="late")
-        variants = OF_LATE if own.group == "late" else VARIANTS.get(name, {})
+        family = FAMILIES[preset.defaults.get("prompt_insertion", "adapter" if preset.methods else "")]
+        group = LATE if family == LATE else leaders.get(name, name)
+        own = Case(name, "method", name, family, group, preset.defaults)
+        variants = OF_LATE if family == LATE else VARIANTS.get(name, {})
         cases += [own, *(replace(own, name=name + end, **change) for end, change in variants.items())]
-        cases += [
-            replace(own, name=peer.name, maker=peer.maker, what=peer.what) for peer in PEERS if peer.beside[0] == name
-        ]
+        for peer in (peer for peer, beside in PEERS.items() if beside[0] == name):
+            maker, _, what = peer.partition("-")
+            cases.append(replace(own, name=peer, maker=maker, what=what))
     order = list(FAMILIES.values())
     cases.sort(key=lambda case: order.index(case.family))  # stable
     return {case.name: case for case in (*cases, *_FLOORS)}
@@ -154,11 +126,13 @@ def chosen(patterns: list[str]) -> list[Case]:
     Raises:
         InputError: a pattern that fits none.
     """
+    found: set[str] = set()
     for pattern in patterns:
-        if not filter_names(all_cases(), pattern):
+        names = filter_names(all_cases(), pattern)
+        if not names:
             hint = did_you_mean(pattern, all_cases())
             raise InputError(f"--cases {pattern} is unknown: {hint}--list names all cases")
-    found = {name for pattern in patterns for name in filter_names(all_cases(), pattern)}
+        found.update(names)
     return [case for name, case in all_cases().items() if name in found]
 
 
@@ -174,13 +148,11 @@ def blocks(cases: list[Case], together: int = TOGETHER) -> list[tuple[str, list[
     found: list[tuple[str, list[Case]]] = []
     for (family, _), group in groupby(cases, lambda case: (case.family, case.group)):
         members = list(group)
-        beside = [case for case in references if case not in members]
-        if found and found[-1][0] == family and len({*_names(found[-1][1]), *_names(members)}) <= together:
-            found[-1][1].extend(case for case in members if case not in found[-1][1])
+        members += [case for case in references if case not in members]
+        # a group joins the block before it where both are of one family and fit
+        more = [case for case in members if found and case not in found[-1][1]]
+        if found and found[-1][0] == family and len(found[-1][1]) + len(more) <= together:
+            found[-1][1].extend(more)
         else:
-            found.append((family, [*members, *beside]))
+            found.append((family, members))
     return found
-
-
-def _names(cases: list[Case]) -> list[str]:
-    return [case.name for case in cases]

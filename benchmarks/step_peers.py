@@ -1,19 +1,21 @@
 """The peers among the models of benchmarks/step_time.py: the same RoBERTa in transformers, tuned by peft or adapters.
 
 Rows, hidden sizes, ranks and activations are those of the preset that a peer stands beside; all else, dropout too, is
-the library's own.
+the library's own. Libraries are imported where they are used: a peer's process finds those of setup_peers.sh.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
-from settings import Settings
+from settings import BOS, EOS, PAD, VOCAB, Settings
 from step_cases import Case
-from step_models import BOS, EOS, PAD, VOCAB, Built
 from torch import Tensor, nn
 
+# a model, tokens -> arguments of its forward, its result -> logits
+Built = tuple[nn.Module, Callable[[Tensor], dict[str, Any]], Callable[[Any], Tensor]]
 MODULES = {  # of our LoRA's projections
     "q": r"attention\.self\.query",
     "k": r"attention\.self\.key",
@@ -24,86 +26,61 @@ MODULES = {  # of our LoRA's projections
 }
 
 
-def build(case: Case, settings: Settings) -> Built:
-    """As step_models.build."""
-    return {"peft": _peft, "adapters": _adapters, "transformers": _transformers}[case.maker](case, settings)
-
-
-def _roberta(settings: Settings) -> Any:
+def build_peer(case: Case, settings: Settings) -> Built:
+    """Build the model of a peer; ``settings`` have the prompt length of this case."""
     from transformers import RobertaConfig, RobertaForSequenceClassification, logging
 
     logging.set_verbosity_error()
-    config = RobertaConfig(
-        vocab_size=VOCAB,
-        hidden_size=settings.width,
-        num_hidden_layers=settings.layers,
-        num_attention_heads=settings.heads,
-        intermediate_size=settings.ffn,
-        max_position_embeddings=settings.positions + 2,
-        type_vocab_size=1,
-        layer_norm_eps=1e-5,
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        num_labels=2,
-    )
-    return RobertaForSequenceClassification(config)
+    sizes = {
+        **{"hidden_size": settings.width, "num_hidden_layers": settings.layers, "num_labels": 2},
+        **{"num_attention_heads": settings.heads, "intermediate_size": settings.ffn},
+        **{"vocab_size": VOCAB, "type_vocab_size": 1, "max_position_embeddings": settings.positions + 2},
+    }
+    config = RobertaConfig(**sizes, layer_norm_eps=1e-5, pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS)
+    model: Any = RobertaForSequenceClassification(config)
+    tuned = {"peft": _peft, "adapters": _adapters, "transformers": _transformers}[case.maker](model, case, settings)
+    return tuned, lambda tokens: {"input_ids": tokens, "attention_mask": tokens.ne(PAD).long()}, lambda out: out.logits
 
 
-def _inputs(tokens: Tensor) -> dict[str, Any]:
-    return {"input_ids": tokens, "attention_mask": tokens.ne(PAD).long()}
-
-
-def _logits(result: Any) -> Tensor:
-    return result.logits
-
-
-def _transformers(case: Case, settings: Settings) -> Built:
-    model = _roberta(settings)
+def _transformers(model: Any, case: Case, settings: Settings) -> nn.Module:
     for name, parameter in model.roberta.named_parameters():
         parameter.requires_grad_(case.what == "fine-tuning" or name.endswith(".bias"))
-    return model, _inputs, _logits
+    return model
 
 
-def _peft(case: Case, settings: Settings) -> Built:
-    model = _roberta(settings)
+def _peft(model: Any, case: Case, settings: Settings) -> nn.Module:
     import peft
 
-    rows, width, options = settings.prompt_length, settings.width, case.options
+    options, rows = case.options, {"num_virtual_tokens": settings.prompt_length}
 
-    def prefix_mlp(task: str) -> Any:
-        hidden = options["reparameterization_hidden_size"]
-        sizes = {"prefix_projection": True, "encoder_hidden_size": hidden}
-        return peft.PrefixTuningConfig(task_type=task, num_virtual_tokens=rows, **sizes)
-
-    def p_tuning(task: str) -> Any:
+    def p_tuning(**task: str) -> Any:
         network = {"encoder_reparameterization_type": "LSTM", "encoder_num_layers": 2, "encoder_dropout": 0.0}
-        sizes = {"num_virtual_tokens": rows, "encoder_hidden_size": width // 2}
-        return peft.PromptEncoderConfig(task_type=task, **network, **sizes)
+        return peft.PromptEncoderConfig(**task, **network, **rows, encoder_hidden_size=settings.width // 2)
 
-    def lora(task: str) -> Any:
+    def prefix_mlp(**task: str) -> Any:
+        hidden = options["reparameterization_hidden_size"]
+        return peft.PrefixTuningConfig(**task, **rows, prefix_projection=True, encoder_hidden_size=hidden)
+
+    def lora(**task: str) -> Any:
         asked = options["lora_projections"]
         modules = MODULES.values() if asked == "all" else [MODULES[name] for name in asked.split(",")]
-        changed = rf".*\.layer\.\d+\.({'|'.join(modules)})"
-        sizes = {
-            "r": options["lora_rank"],
-            "lora_alpha": options["lora_alpha"],
-            "lora_dropout": options["lora_dropout"],
-        }
-        return peft.LoraConfig(task_type=task, target_modules=changed, **sizes)
+        sizes = {"r": options["lora_rank"], **{name: options[name] for name in ("lora_alpha", "lora_dropout")}}
+        return peft.LoraConfig(**task, **sizes, target_modules=rf".*\.layer\.\d+\.({'|'.join(modules)})")
 
-    configs: dict[str, Callable[[str], Any]] = {
-        "prompt-tuning": lambda task: peft.PromptTuningConfig(task_type=task, num_virtual_tokens=rows),
+    configs: dict[str, Callable[..., Any]] = {
+        "prompt-tuning": lambda **task: peft.PromptTuningConfig(**task, **rows),
         "p-tuning": p_tuning,
-        "prefix-tuning": lambda task: peft.PrefixTuningConfig(task_type=task, num_virtual_tokens=rows),
+        "prefix-tuning": lambda **task: peft.PrefixTuningConfig(**task, **rows),
+        "prefix": lambda **task: peft.PrefixTuningConfig(**task, **rows),
         "prefix-mlp": prefix_mlp,
         "lora": lora,
+        "lora-all": lora,
     }
     kind, features, _ = case.what.partition("-features")
     if features:
-        config = configs[kind]("FEATURE_EXTRACTION")
-        return _WithHead(peft.get_peft_model(model.roberta, config), model.classifier), _inputs, lambda result: result
-    return peft.get_peft_model(model, configs[kind]("SEQ_CLS")), _inputs, _logits
+        body = peft.get_peft_model(model.roberta, configs[kind](task_type="FEATURE_EXTRACTION"))
+        return _WithHead(body, model.classifier)
+    return peft.get_peft_model(model, configs[kind](task_type="SEQ_CLS"))
 
 
 class _WithHead(nn.Module):
@@ -113,16 +90,14 @@ class _WithHead(nn.Module):
         super().__init__()
         self.body, self.classifier = body, classifier
 
-    def forward(self, **inputs: Any) -> Tensor:
-        return self.classifier(self.body(**inputs).last_hidden_state)
+    def forward(self, **inputs: Any) -> Any:
+        return SimpleNamespace(logits=self.classifier(self.body(**inputs).last_hidden_state))
 
 
-def _adapters(case: Case, settings: Settings) -> Built:
-    model = _roberta(settings)
+def _adapters(model: Any, case: Case, settings: Settings) -> nn.Module:
     import adapters
 
-    rows, layers, options = settings.prompt_length, settings.layers, case.options
-    sizes = {}
+    rows, options, sizes = settings.prompt_length, case.options, {}
     if "adapter_hidden_size" in options:
         sizes["reduction_factor"] = settings.width / options["adapter_hidden_size"]
         sizes["non_linearity"] = options["adapter_activation"]
@@ -141,8 +116,9 @@ def _adapters(case: Case, settings: Settings) -> Built:
         "mam": lambda: adapters.ConfigUnion(prefix_mlp(), parallel()),
         "adapter": lambda: adapters.DoubleSeqBnConfig(**sizes),
         "adapter-pfeiffer": lambda: adapters.SeqBnConfig(**sizes),
-        "adapter-drop": lambda: adapters.DoubleSeqBnConfig(leave_out=list(range(5 * layers // 12)), **sizes),
+        "adapter-drop": lambda: adapters.DoubleSeqBnConfig(leave_out=list(range(5 * settings.layers // 12)), **sizes),
         "adapter-parallel": parallel,
+        "adapter-scaled-parallel": parallel,
         "compacter": lambda: adapters.CompacterConfig(**sizes),
         "lora": lambda: adapters.LoRAConfig(
             r=options["lora_rank"], alpha=options["lora_alpha"], attn_matrices=options["lora_projections"].split(",")
@@ -151,4 +127,4 @@ def _adapters(case: Case, settings: Settings) -> Built:
     adapters.init(model)
     model.add_adapter("benchmark", config=configs[case.what]())
     model.train_adapter("benchmark")
-    return model, _inputs, _logits
+    return model

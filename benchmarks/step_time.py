@@ -39,11 +39,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean, median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
@@ -53,12 +54,15 @@ from settings import (
     ROOT,
     SIZES,
     Settings,
+    add_clock,
     add_device,
     add_numbers,
     changed,
     check_device,
-    check_folder,
+    new_parser,
+    parsed,
     positive,
+    progress,
     write_json,
 )
 from step_cases import PEERS, Case, blocks, chosen
@@ -66,6 +70,7 @@ from step_cases import PEERS, Case, blocks, chosen
 from preprocess.errors import InputError, command_line
 
 PEERS_FOLDER = ROOT / "benchmarks" / ".peers"
+MAKERS = {"peft": "peft", "adapters": "AdapterHub", "transformers": "transformers"}
 Figures = dict[str, dict[str, Any]]
 
 
@@ -87,55 +92,39 @@ class Worker:
             paths = [str(PEERS_FOLDER), environment.get("PYTHONPATH", "")]
             environment.update(PYTHONPATH=os.pathsep.join(filter(None, paths)), HF_HUB_OFFLINE="1")
         command = [sys.executable, str(root / "benchmarks" / "step_worker.py")]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with open(log, "w", encoding="utf-8") as errors:
-            self.process = subprocess.Popen(
-                command,
-                cwd=root,
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
+            self.process = subprocess.Popen(command, cwd=root, env=environment, stderr=errors, **pipes)
         assert self.process.stdin is not None and self.process.stdout is not None
         self.requests, self.answers = self.process.stdin, self.process.stdout
         self.ask({"case": told(case), **told(settings)})
 
     def ask(self, request: dict[str, Any]) -> None:
-        try:
-            self.requests.write(json.dumps(request) + "\n")
-            self.requests.flush()
-        except BrokenPipeError:
-            pass  # it has ended: the answer says how
+        with suppress(BrokenPipeError):  # it has ended: the answer says how
+            print(json.dumps(request), file=self.requests, flush=True)
 
     def answer(self) -> dict[str, Any]:
         line = self.answers.readline()
-        found = json.loads(line) if line else {"error": f"its process ended with exit status {self.process.wait()}"}
-        if "error" in found:
-            self.figures["error"] = found["error"]
-        return found
-
-    def build(self) -> None:
-        self.figures.update(self.answer())
+        return json.loads(line) if line else {"error": f"its process ended with exit status {self.process.wait()}"}
 
     def run(self, steps: int, warm_up: bool) -> None:
         if "error" in self.figures:
             return
         self.ask({"run": steps})
         found = self.answer()
-        if "error" not in found:
-            self.figures.update(peak_mib=found["peak_mib"], skipped=found["skipped"])
-            self.seconds += [] if warm_up else found["seconds"]
+        seconds = found.pop("seconds", [])
+        self.seconds += [] if warm_up else seconds
+        self.figures = found if "error" in found else {**self.figures, **found}
 
-    def finish(self, steps: int) -> None:
-        """The case's figures, of rounds of so many steps; none but the error where it failed."""
-        if "error" in self.figures:
-            self.figures = {"error": self.figures["error"]}
-            return
-        rounds = [self.seconds[start : start + steps] for start in range(0, len(self.seconds), steps)]
-        self.figures["median_s"] = step_seconds(rounds)
-        self.figures["tokens_per_s"] = self.figures["tokens"] / self.figures["median_s"]
-        self.figures["rounds_s"] = [mean(seconds) for seconds in rounds]
+    def finish(self, steps: int) -> dict[str, Any]:
+        """Return the case's figures, of rounds of so many steps; only the error where it failed."""
+        if "error" not in self.figures:
+            rounds = [self.seconds[start : start + steps] for start in range(0, len(self.seconds), steps)]
+            # what a step costs on average: the mean over the batches of each one's median over the rounds
+            step = mean(median(times) for times in zip(*rounds))
+            speed = {"median_s": step, "tokens_per_s": self.figures["tokens"] / step}
+            self.figures |= {**speed, "rounds_s": [mean(seconds) for seconds in rounds]}
+        return self.figures
 
     def stop(self) -> None:
         self.process.kill()
@@ -145,58 +134,31 @@ class Worker:
 
 
 def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "") -> tuple[Figures, list[str]]:
-    """(figures of each case, the cases of this plugin and of fairseq that failed); the first one's log is shown.
+    """Return (figures of each case, the cases of this plugin and of fairseq that failed), and show the first one's log.
 
-    ``label`` goes before the progress.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        figures = _measure(cases, settings, rounds, Path(folder), label)
-        failed = [case.name for case in cases if "error" in figures[case.name] and not case.peer]
-        progress("")
-        for name in failed[:1]:
-            print(Path(folder, name).read_text(encoding="utf-8"), file=sys.stderr)
-    return figures, failed
-
-
-def _measure(cases: list[Case], settings: Settings, rounds: int, logs: Path, label: str) -> Figures:
-    """On a CPU the cases take turns after every step, so that a slow minute is in all of them; after every round on a
-    GPU, whose memory is given back at each turn.
+    On a CPU the cases take turns after every step, so that a slow minute is in all of them; after every round on a GPU,
+    whose memory is given back at each turn. ``label`` goes before the progress.
     """
     each = 1 if settings.device == "cpu" else settings.steps
     workers: list[Worker] = []
-    try:
+    with ExitStack() as ended:
+        logs = Path(ended.enter_context(TemporaryDirectory()))
         for case in cases:
             workers.append(Worker(case, settings, logs / case.name))
+            ended.callback(workers[-1].stop)
         for worker in workers:
-            worker.build()
+            worker.figures = worker.answer()
         for number in range(rounds + 1):
-            progress(label + ("warm-up" if number == 0 else f"round {number} of {rounds}"))
+            progress(label + (f"round {number} of {rounds}" if number else "warm-up"))
             for turn in range(settings.steps // each):
                 for worker in workers if (number + turn) % 2 else workers[::-1]:
                     worker.run(each, warm_up=number == 0)
-        for worker in workers:
-            worker.finish(settings.steps)
-    finally:
-        for worker in workers:
-            worker.stop()
-    return {worker.case.name: worker.figures for worker in workers}
-
-
-def check_peers(cases: list[Case]) -> None:
-    """Raise InputError for a peer that is installed neither for the benchmarks nor in this environment."""
-    for case in cases:
-        if case.peer and not PEERS_FOLDER.is_dir() and find_spec(case.maker) is None:
-            raise InputError(f"{case.maker} is not installed: run bash benchmarks/setup_peers.sh, or give --no-peers")
-
-
-def progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-
-
-def step_seconds(rounds: list[list[float]]) -> float:
-    """Mean over the batches of each one's median over the rounds: what a step costs on average."""
-    return mean(median(times) for times in zip(*rounds))
+        progress("")
+        figures = {worker.case.name: worker.finish(settings.steps) for worker in workers}
+        failed = [worker for worker in workers if "error" in worker.figures and not worker.case.peer]
+        for worker in failed[:1]:
+            print(worker.log.read_text(encoding="utf-8"), file=sys.stderr)
+    return figures, [worker.case.name for worker in failed]
 
 
 def ratio(figures: Figures, case: str, of: str, figure: str = "median_s") -> str:
@@ -244,43 +206,34 @@ def summary(blocks: list[Figures]) -> list[str]:
 
     The second peer of one library, which is there for one that fails, takes the place of the first.
     """
-    makers = {"peft": "peft", "adapters": "AdapterHub", "transformers": "transformers"}
-    heads = "".join(f"{'/ ' + shown:>16}" for shown in ("prompt-tuning", *makers.values()))
-    lines = [f"{'case':34}{'s/step':>9}{heads}{'kept MiB':>10}"]
-    peers = {peer.name for peer in PEERS}
-    shown: set[str] = set()
+    heads = "".join(f"{'/ ' + shown:>16}" for shown in ("prompt-tuning", *MAKERS.values()))
+    lines = {"": f"{'case':34}{'s/step':>9}{heads}{'kept MiB':>10}"}
     for block in blocks:
-        for name in [name for name, found in block.items() if name not in {*peers, *shown} and "error" not in found]:
-            beside = {"prompt-tuning": "prompt-tuning"}
-            beside |= {peer.maker: peer.name for peer in PEERS if name in peer.beside and _measured(block, peer.name)}
-            ratios = [_round_ratio(block, name, beside.get(column)) for column in ("prompt-tuning", *makers)]
-            cells = "".join(f"{cell:>16}" for cell in ratios)
-            lines.append(f"{name:34}{block[name]['median_s']:9.4f}{cells}{block[name]['kept_mib']:10,.0f}")
-            shown.add(name)
-    return lines
+        done = {name: found for name, found in block.items() if "error" not in found}
+        for name, found in done.items():
+            if name in PEERS or name in lines:
+                continue
+            beside = {peer.partition("-")[0]: peer for peer in PEERS if peer in done and name in PEERS[peer]}
+            others = ["prompt-tuning", *(beside.get(maker, "") for maker in MAKERS)]
+            cells = "".join(f"{_round_ratio(found, done.get(other)):>16}" for other in others)
+            lines[name] = f"{name:34}{found['median_s']:9.4f}{cells}{found['kept_mib']:10,.0f}"
+    return list(lines.values())
 
 
-def _measured(figures: Figures, case: str) -> bool:
-    return case in figures and "error" not in figures[case]
-
-
-def _round_ratio(figures: Figures, case: str, of: str | None) -> str:
-    if of is None or not _measured(figures, of):
+def _round_ratio(own: dict[str, Any], other: dict[str, Any] | None) -> str:
+    if other is None:
         return ""
-    pairs = zip(figures[case]["rounds_s"], figures[of]["rounds_s"])  # a slower minute is in both
-    return f"{median(own / other for own, other in pairs):.2f}"
+    pairs = zip(own["rounds_s"], other["rounds_s"])  # a slower minute is in both
+    return f"{median(mine / theirs for mine, theirs in pairs):.2f}"
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+def parse() -> argparse.Namespace:
+    parser = new_parser(__doc__, rounds=(5, "after one to warm up"))
     parser.add_argument("--size", choices=SIZES, default="small", help="of the model (default small)")
     sizes = dict.fromkeys(("layers", "width", "ffn", "heads"), "that of --size")
-    notes = {"length": "drawn, 40 on average", "prompt_length": "each preset's own", **sizes}
-    add_numbers(parser, Settings(), **notes)
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="after one to warm up (default 5)")
+    add_numbers(parser, Settings(), length="drawn, 40 on average", prompt_length="each preset's own", **sizes)
     add_device(parser)
-    clocks = "seconds: the wall's, or those that the CPU computed, for machines that others use too (default wall)"
-    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help=clocks)
+    add_clock(parser)
     parser.add_argument(
         "--cases", nargs="+", action="extend", metavar="CASE", help="names or patterns, such as '*lora*' (default: all)"
     )
@@ -289,23 +242,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--against", type=Path, metavar="DIR", help="another checkout, whose cases run in turns with these"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="save the figures")
-    return parser.parse_args(arguments)
+    return parsed(parser)
 
 
-def check(args: argparse.Namespace) -> tuple[Settings, list[Case]]:
-    """What to measure.
-
-    Raises:
-        InputError: numbers or names that cannot be measured; peers or a device that are not there.
-    """
-    if args.clock == "cpu" and args.device != "cpu":
-        raise InputError(f"--clock cpu does not see the work of --device {args.device}: give --clock wall")
-    positive(args, "rounds")
-    numbers = positive(args, *NUMBERS)
-    fixed = {"length_spread": 0.0} if args.length else {}
-    shown = {"device": args.device, "dtype": args.dtype, "clock": args.clock}
-    settings = changed(SIZES[args.size], **shown, **fixed, **numbers)
+def chosen_cases(args: argparse.Namespace) -> list[Case]:
+    """Return the cases to measure. Raises InputError for peers that are not installed here nor by setup_peers.sh."""
     cases = chosen(args.cases or ["*"])
     if args.no_peers:
         if args.cases and any(case.peer for case in cases):
@@ -317,21 +258,24 @@ def check(args: argparse.Namespace) -> tuple[Settings, list[Case]]:
         checkout = str(args.against.resolve())
         own = [case for case in cases if not case.peer]
         cases += [replace(case, name=f"{case.name} ({args.against.name})", checkout=checkout) for case in own]
-    if args.list:
-        return settings, cases
-    check_peers(cases)
-    check_folder("--json", args.json)
-    check_device(args.device)
-    return settings, cases
+    for case in cases if not args.list else []:
+        if case.peer and not PEERS_FOLDER.is_dir() and find_spec(case.maker) is None:
+            raise InputError(f"{case.maker} is not installed: run bash benchmarks/setup_peers.sh, or give --no-peers")
+    return cases
 
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    args = parse(sys.argv[1:])
-    settings, cases = check(args)
+    args = parse()
+    if args.clock == "cpu" and args.device != "cpu":
+        raise InputError(f"--clock cpu does not see the work of --device {args.device}: give --clock wall")
+    given: dict[str, Any] = {"device": args.device, "dtype": args.dtype, "clock": args.clock}
+    given |= positive(args, *NUMBERS) | ({"length_spread": 0.0} if args.length else {})
+    settings, cases = changed(SIZES[args.size], **given), chosen_cases(args)
     if args.list:
         print("\n".join(case.name for case in cases))
         return
+    check_device(args.device)
     print(f"{settings}; {settings.steps} batches in each of {args.rounds} rounds", flush=True)
     measured, failed = [], []
     for family, members in blocks(cases):
@@ -343,9 +287,8 @@ def main() -> None:
     print(f"\n{libraries(figures)}")
     if len(measured) > 1:
         print("\n".join(["\nmedians of the rounds' ratios", *summary(measured)]))
-    if args.json:
-        shared = {"settings": asdict(settings), "rounds": args.rounds}
-        write_json(args.json, {name: {**found, **shared} for name, found in figures.items()})
+    shared = {"settings": asdict(settings), "rounds": args.rounds}
+    write_json(args.json, {name: {**found, **shared} for name, found in figures.items()})
     if failed:
         sys.exit(f"error: {', '.join(failed)} failed, see above")
 

@@ -2,6 +2,9 @@
 
 Lines of JSON. In: first {"case": {...Case}, ...Settings}, then {"run": k} for each k steps. Out: what was built, then
 {"seconds": [...], "peak_mib", "skipped"} for each request; {"error"} and the end where something fails.
+
+Batches are drawn from a seed, the same for every case. All models have the same random RoBERTa, a head for 2 classes,
+and dropout 0.1. fairseq is imported where it is used: the peers' processes do without it.
 """
 
 from __future__ import annotations
@@ -9,44 +12,167 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import cache, partialmethod
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
+import numpy as np
 import torch
-from settings import Settings
+from settings import BOS, CLOCKS, EOS, LONGEST, MASK, PAD, SHORTEST, SPECIALS, VOCAB, Settings
 from step_cases import Case
-from step_models import PAD, Built, Order, batches, repeated_draws
+from step_peers import Built, build_peer
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
 
-HEADS = ("classification_heads", "classifier")
+HEAD = "sentence_classification_head"
+HEADS = ("classification_heads", "classifier")  # in names of parameters
 LEARNING_RATE = 1e-4
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 MIB = 2**20
+PERIOD = 2**16  # of repeated draws
 
 
-@dataclass(frozen=True)
-class Device:
+def batches(settings: Settings, grouped: bool) -> list[tuple[Tensor, Tensor]]:
+    """Draw (tokens, B x T, labels, B) of each step, padded to the longest row of each.
+
+    Rows are ``<s> A </s>`` with lengths from N(mean, spread x mean), cut off at 0.3 and 1.5 times the mean; ``grouped``
+    by length as the task does it.
     """
-    Attributes:
-        finish: waits until the work given to the device is done.
-        held_mib, peak_mib: memory in use, now and at most so far, in MiB.
-        describe: what to call the hardware.
-        release: gives back memory that is kept for the next step, for other processes on the same device; None where
-            nothing is kept.
-    """
+    draw, mean, count = np.random.RandomState(0), settings.length, settings.batch * settings.steps
+    lengths = np.rint(draw.normal(mean, settings.length_spread * mean, count))
+    lengths = np.clip(lengths, max(2, round(SHORTEST * mean)), round(LONGEST * mean)).astype(int)
+    rows = [torch.from_numpy(draw.randint(SPECIALS, MASK, length)) for length in lengths]
+    for row in rows:
+        row[0], row[-1] = BOS, EOS
+    labels = torch.from_numpy(np.random.RandomState(1).randint(0, 2, count))
+    order = np.arange(count)
+    if grouped:
+        from fairseq_idpg.tasks.dataset import grouped_by_length
 
-    finish: Callable[[], object]
-    held_mib: Callable[[], float]
-    peak_mib: Callable[[], float]
-    describe: Callable[[], str]
-    release: Callable[[], object] | None = None
+        order = grouped_by_length(order, lengths)
+    steps = order.reshape(settings.steps, settings.batch)
+    return [
+        (pad_sequence([rows[i] for i in step], batch_first=True, padding_value=PAD), labels[torch.from_numpy(step)])
+        for step in steps
+    ]
+
+
+def prompted(tokens: Tensor, length: int) -> Tensor:
+    """Insert placeholders of the prompt after ``<s>`` (position 0), as the task does."""
+    block = torch.full((len(tokens), length), MASK, dtype=tokens.dtype)
+    return torch.cat([tokens[:, :1], block, tokens[:, 1:]], 1)
+
+
+def repeated_draws() -> Any:
+    """Return a context in which PERIOD numbers of a larger tensor are drawn and repeated.
+
+    fairseq draws RoBERTa's weights on the CPU, three times, which takes longer at its large size than a GPU needs for
+    many steps. To a clock all values are the same.
+    """
+    draws: dict[str, Any] = {name: partialmethod(_repeated, getattr(Tensor, name)) for name in ("normal_", "uniform_")}
+    return patch.multiple(Tensor, **draws)
+
+
+def _repeated(tensor: Tensor, draw: Callable[..., Tensor], *args: Any, **given: Any) -> Tensor:
+    count = tensor.numel()
+    if count <= PERIOD:
+        return draw(tensor, *args, **given)
+    drawn = draw(tensor.new_empty(PERIOD), *args, **given)
+    return tensor.copy_(drawn.repeat(-(-count // PERIOD))[:count].view(tensor.shape))
+
+
+@cache
+def word_dictionary(mask: bool = True) -> Any:
+    """Return a fairseq dictionary of VOCAB symbols, or without ``<mask>``, as files of data have it."""
+    from fairseq.data import Dictionary
+
+    symbols = Dictionary()
+    for i in range(VOCAB - SPECIALS - 1):
+        symbols.add_symbol(f"w{i}")
+    if mask:
+        assert (symbols.add_symbol("<mask>"), symbols.pad()) == (MASK, PAD)
+    return symbols
+
+
+def build(case: Case, settings: Settings) -> Built:
+    """Build the case's model, with its own prompt length unless ``settings`` say one for all."""
+    settings = replace(settings, prompt_length=settings.prompt_length or case.rows)
+    if case.peer:
+        return build_peer(case, settings)
+    return _floor(case, settings) if case.maker == "floor" else _method(case, settings)
+
+
+def _options(method: str, settings: Settings, **given: Any) -> Any:
+    from fairseq.models.roberta.model import base_architecture
+
+    from fairseq_idpg.count import GLOVE_WIDTH
+    from fairseq_idpg.methods.registry import find_preset
+    from fairseq_idpg.models.config import fill_method_options, open_options
+    from fairseq_idpg.representations.kinds import GLOVE
+
+    args = open_options(method=method, backbone=None, layer_norm_eps=1e-5, max_positions=settings.positions, **given)
+    vars(args).update(settings.encoder_options)
+    defaults = find_preset(method).defaults
+    if "prompt_length" in defaults:
+        args.prompt_length = settings.prompt_length
+    if defaults.get("representation") == GLOVE:
+        args.representation_width = GLOVE_WIDTH
+    fill_method_options(args)
+    base_architecture(args)
+    return args
+
+
+def _method(case: Case, settings: Settings) -> Built:
+    import fairseq_idpg  # noqa: F401 (registers the methods)
+    from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
+    from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+    from fairseq_idpg.representations.kinds import GLOVE
+
+    dropout = {} if case.dropout else {"dropout": 0.0, "attention_dropout": 0.0}
+    args = _options(case.what, settings, checkpoint_activations=case.checkpointed, gpu_graphs="auto", **dropout)
+    model = RobertaIDPGModel(args, OpenRobertaEncoder(args, word_dictionary()))
+    model.register_classification_head(HEAD, num_classes=2)
+    model.backbone_loaded = True  # a random one
+    word_vectors = model.method is not None and model.method.representation == GLOVE
+
+    def arguments(tokens: Tensor) -> dict[str, Any]:
+        padded = bool(tokens.eq(PAD).any())  # as the task tells it
+        given = {"src_tokens": tokens, "padded": padded, "classification_head_name": HEAD}
+        if model.prompt_length:
+            given["prompted_tokens"] = prompted(tokens, model.prompt_length)
+            given["prompt_offset"] = torch.ones(len(tokens), dtype=torch.long)
+        if case.cached or word_vectors:
+            given["representation"] = torch.randn(len(tokens), args.representation_width or settings.width)
+        if case.cached_states:
+            given["states"] = torch.randn(tokens.size(1), len(tokens), settings.width)
+        return given
+
+    return model, arguments, lambda result: result[0]
+
+
+def _floor(case: Case, settings: Settings) -> Built:
+    from fairseq.models.roberta.model import RobertaEncoder, RobertaModel
+
+    args = _options("head-only", settings)
+    model = RobertaModel(args, RobertaEncoder(args, word_dictionary()))
+    model.requires_grad_(False)
+    model.register_classification_head(HEAD, num_classes=2)
+    words = model.encoder.sentence_encoder.embed_tokens
+    words.register_forward_hook(lambda module, inputs, output: output.detach().requires_grad_())
+
+    def arguments(tokens: Tensor) -> dict[str, Any]:
+        rows = prompted(tokens, settings.prompt_length or case.rows) if case.what == "prompted" else tokens
+        return {"src_tokens": rows, "classification_head_name": HEAD}
+
+    return model, arguments, lambda result: result[0]
 
 
 def resident_mib(which: str) -> float:
@@ -55,21 +181,23 @@ def resident_mib(which: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(which + ":")) / 1024
 
 
-DEVICES: dict[str, Device] = {
-    "cpu": Device(
-        finish=lambda: None,
-        held_mib=lambda: resident_mib("VmRSS"),
-        peak_mib=lambda: resident_mib("VmHWM"),
-        describe=lambda: "CPU",
-    ),
-    "cuda": Device(
-        finish=torch.cuda.synchronize,
-        held_mib=lambda: torch.cuda.memory_allocated() / MIB,
-        peak_mib=lambda: torch.cuda.max_memory_reserved() / MIB,
-        describe=torch.cuda.get_device_name,
-        release=torch.cuda.empty_cache,
-    ),
-}
+class Device:
+    """How to read time and memory of ``cpu`` or ``cuda``."""
+
+    def __init__(self, name: str):
+        self.cuda = name == "cuda"
+
+    def finish(self) -> None:
+        """Wait until the work given to the device is done."""
+        if self.cuda:
+            torch.cuda.synchronize()
+
+    def held_mib(self) -> float:
+        return torch.cuda.memory_allocated() / MIB if self.cuda else resident_mib("VmRSS")
+
+    def peak_mib(self) -> float:
+        """Return the most memory that was in use so far."""
+        return torch.cuda.max_memory_reserved() / MIB if self.cuda else resident_mib("VmHWM")
 
 
 def kept_mib(forward: Callable[[], Tensor], others: Iterable[Tensor]) -> float:
@@ -89,23 +217,10 @@ def kept_mib(forward: Callable[[], Tensor], others: Iterable[Tensor]) -> float:
 
 def trainable(model: nn.Module) -> int:
     """Count the parameters that are trained, without the head, which every case must train."""
-    names = [(name.split("."), p.numel()) for name, p in model.named_parameters() if p.requires_grad]
-    head = sum(count for parts, count in names if set(HEADS) & set(parts))
+    sizes = {name: p.numel() for name, p in model.named_parameters() if p.requires_grad}
+    head = sum(count for name, count in sizes.items() if set(HEADS) & set(name.split(".")))
     assert head, "the head is not trained"
-    return sum(count for _, count in names) - head
-
-
-def built(case: Case, settings: Settings) -> Built:
-    """Build the case's model, with its own prompt length unless ``settings`` say one for all."""
-    if case.peer:
-        from step_peers import build
-    else:
-        from step_models import build
-    settings = replace(settings, prompt_length=settings.prompt_length or case.rows)
-    if settings.device == "cpu":
-        return build(case, settings)
-    with repeated_draws():
-        return build(case, settings)
+    return sum(sizes.values()) - head
 
 
 class FullPrecision:
@@ -128,10 +243,7 @@ class HalfPrecision:
     """fairseq's own optimizer of --fp16 and --bf16 around torch's Adam.
 
     The whole model is in half precision, frozen weights too; Adam works on float32 copies of what is trained, one for
-    each parameter. With float16 the loss is scaled, dynamically, and a step whose gradients overflow is skipped.
-
-    Attributes:
-        skipped: steps whose gradients overflowed.
+    each parameter. With float16 the loss is scaled, dynamically, and a step whose gradients overflow is ``skipped``.
     """
 
     def __init__(self, trained: list[nn.Parameter], rate: float):
@@ -171,27 +283,23 @@ class Steps:
     def __init__(self, case: Case, settings: Settings):
         torch.set_num_threads(settings.threads)
         torch.manual_seed(0)
-        order: Order | None = None
-        if case.grouped:
-            from fairseq_idpg.tasks.dataset import grouped_by_length
-
-            order = grouped_by_length
-        found = batches(settings, order)
-        self.device, self.place = DEVICES[settings.device], settings.device
+        found = batches(settings, case.grouped)
+        self.device, self.place = Device(settings.device), settings.device
         self.dtype, self.clock = getattr(torch, settings.dtype), CLOCKS[settings.clock]
-        self.model, arguments, self.logits = built(case, settings)
+        with repeated_draws() if self.device.cuda else nullcontext():
+            self.model, arguments, self.logits = build(case, settings)
         self.model.to(self.dtype).to(self.place).train()
         self.batches = [(self.placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in found]
         trained = [p for p in self.model.parameters() if p.requires_grad]
         kind = FullPrecision if self.dtype == torch.float32 else HalfPrecision
         self.optimizer: FullPrecision | HalfPrecision = kind(trained, LEARNING_RATE)
-        self.next = self.stream()
+        self.stream = cycle(self.batches)
         libraries = ["torch", *([*{case.maker, "transformers"}] if case.peer else ["fairseq"])]
         self.built = {
             "trainable": trainable(self.model),
             "built_mib": self.device.held_mib(),
             "tokens": sum(int(tokens.ne(PAD).sum()) for tokens, _ in found) / len(found),
-            "hardware": self.device.describe(),
+            "hardware": torch.cuda.get_device_name() if self.device.cuda else "CPU",
             "libraries": {name: str(sys.modules[name].__version__) for name in libraries},
             "kept_mib": self._kept_mib(),
         }
@@ -211,10 +319,6 @@ class Steps:
         given = [value for value in (*arguments.values(), labels) if isinstance(value, Tensor)]
         return kept_mib(lambda: self.loss(arguments, labels), [*self.model.parameters(), *self.model.buffers(), *given])
 
-    def stream(self) -> Iterator[Any]:
-        while True:
-            yield from self.batches
-
     def loss(self, arguments: dict[str, Any], labels: Tensor) -> Tensor:
         """In float32, with the term that a method adds."""
         loss = cross_entropy(self.logits(self.model(**arguments)).float(), labels)
@@ -223,7 +327,7 @@ class Steps:
 
     def step(self) -> Tensor:
         """Forward, backward, optimizer; the loss."""
-        arguments, labels = next(self.next)
+        arguments, labels = next(self.stream)
         self.optimizer.zero_grad()
         loss = self.loss(arguments, labels)
         self.optimizer.update(loss)
@@ -235,9 +339,8 @@ class Steps:
         On a GPU, which the cases share, ``count`` steps go before, so that those that are timed find the memory that
         they need in torch's cache; it is given back afterwards.
         """
-        if self.device.release:
-            for _ in range(count):
-                self.step()
+        for _ in range(count if self.device.cuda else 0):
+            self.step()
         seconds = []
         for _ in range(count):
             self.device.finish()
@@ -246,8 +349,8 @@ class Steps:
             self.device.finish()
             seconds.append(self.clock() - start)
         assert torch.isfinite(loss), "the loss is not finite"
-        if self.device.release:
-            self.device.release()
+        if self.device.cuda:
+            torch.cuda.empty_cache()
         return seconds
 
 

@@ -45,9 +45,9 @@ from epoch_runs import (
 from settings import check_folder, positive, write_json
 from tqdm import tqdm
 
-from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError, command_line
+from preprocess.flags import aligned
 
 Rounds = dict[str, list[dict[str, Any]]]  # of each case
 Cases = dict[str, dict[str, Any]]

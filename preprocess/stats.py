@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from .columns import aligned
 from .data_folder import DataFolder
 from .errors import InputError, escaped, shown
-from .flags import named_path
-from .rows import MAX_POSITIONS
+from .flags import aligned, named_path
+from .tasks import MAX_POSITIONS
 from .validation import check_split, class_counts
 from .writing import check_apart, check_replaces_nothing, new_file, write_output
 

@@ -12,7 +12,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from preprocess.binarize import truncate
+from preprocess.build import truncate
 from preprocess.checksums import sha256
 from preprocess.dictionary import MASK, SPECIAL
 from preprocess.encoders import ENCODERS, GPT2_FOLDER, load_encoder

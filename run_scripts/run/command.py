@@ -23,8 +23,7 @@ from fairseq_idpg.tasks.positions import prompt_block
 from preprocess import split_scores
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
-from preprocess.rows import MAX_POSITIONS
-from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
+from preprocess.tasks import MAX_POSITIONS, WARM_UP, WHOLE_MODEL, Settings
 from preprocess.validation import check_split
 
 from .. import ROOT

@@ -32,8 +32,8 @@ from preprocess.data_folder import DataFolder
 from preprocess.dictionary import MASK
 from preprocess.errors import InputError, did_you_mean
 from preprocess.few_shot import check_source
+from preprocess.splits import ENTAILED, NOT_ENTAILED
 from preprocess.tasks import Task, find_task
-from preprocess.transforms import ENTAILED, NOT_ENTAILED
 from preprocess.validation import check_split
 
 from .command import training_command

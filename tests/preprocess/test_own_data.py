@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from preprocess.labels import SHOWN
-from preprocess.transforms import EFL_DESCRIPTIONS
+from preprocess.splits import EFL_DESCRIPTIONS
 from tests.preprocess.commands import FakeDataset, install_hub
 
 PAIRS = "id\tfirst\tsecond\tscore\n1\tone a\tone b\t4\n2\ttwo a\ttwo b\t1\n"
@@ -121,7 +121,7 @@ def test_pairs_are_cut_and_counted_whichever_sentence_is_cut_or_empty(commands):
 
 
 def test_several_workers_and_chunks_write_the_same(commands, monkeypatch):
-    monkeypatch.setattr("preprocess.binarize.CHUNK", 3)
+    monkeypatch.setattr("preprocess.build.CHUNK", 3)
     path = commands.write("x.tsv", "t\tlabel\n" + "".join(f"{'w ' * (i % 5)}{i}\t{i % 3}\n" for i in range(20)))
     options = ["--from-tsv", f"train={path}", "--text-columns", "t"]
     one, two = commands.ok("one", *options), commands.ok("two", *options, "--workers", "2")

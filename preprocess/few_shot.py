@@ -25,14 +25,13 @@ import numpy as np
 from .checksums import FOLDER_FACTS, write_checksums
 from .cli import check_task_name
 from .cli import main as build_task
-from .data_folder import CONTENT, DataFolder, left_out_file
+from .data_folder import CONTENT, DataFolder, check_split, class_counts, left_out_file, token_digests
 from .dictionary import read_dictionary
 from .errors import InputError
 from .flags import named_path, positive, random_seed
 from .glove import GLOVE_FACTS, read_facts, read_means, write_facts
 from .indexed import IndexedWriter
 from .questions import Questions, question_file
-from .validation import check_split, class_counts, token_digests
 from .writing import check_only, new_folder, scratch_folder, sweep
 
 # --- which examples a seed chooses ----------------------------------------------------------------

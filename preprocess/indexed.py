@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from tokenize import TokenError
 from types import TracebackType
 
 import numpy as np
 
+from .checksums import regular
 from .errors import InputError
 
 MAGIC = b"MMIDIDX\x00\x00"
 CODES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16, 9: np.uint32, 10: np.uint64}
 AGAIN = "preprocess the folder again"
+# What numpy raises over a damaged .npy file: its head is parsed as Python, its shape makes a map of the rest.
+UNREADABLE = (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError, MemoryError)
 UINT16_VOCABULARY = 65500  # fairseq keeps smaller vocabularies in 16 bits
 
 
@@ -104,3 +108,12 @@ class IndexedRows:
         """Some rows, in the given order, as ``IndexedWriter.write`` takes them: (ids, lengths)."""
         ids = [self[row] for row in rows]
         return np.concatenate([np.empty(0, self.ids.dtype), *ids]), self.lengths[rows]
+
+
+def open_array(path: Path | str, mode: str = "r") -> np.memmap:
+    """The array of a .npy file; unlike ``np.load`` it takes no archive for one, and nothing that is pickled.
+
+    Raises:
+        one of UNREADABLE.
+    """
+    return np.lib.format.open_memmap(regular(path), mode=mode)

@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from .data_folder import DataFolder
+from .data_folder import DataFolder, check_split, class_counts
 from .errors import InputError, escaped, shown
 from .flags import aligned, named_path
 from .tasks import MAX_POSITIONS
-from .validation import check_split, class_counts
 from .writing import check_apart, check_replaces_nothing, new_file, write_output
 
 TRAIN = "train"

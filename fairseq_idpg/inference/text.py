@@ -17,8 +17,7 @@ from preprocess.checksums import sha256
 from preprocess.dictionary import MASK, SPECIAL
 from preprocess.encoders import ENCODERS, GPT2_FOLDER, load_encoder
 from preprocess.encoders.base import Encoder
-from preprocess.glove import SplitWords, mean_vectors, text_words
-from preprocess.vector_files import read_vectors, vector_files
+from preprocess.glove import SplitWords, mean_vectors, read_vectors, text_words, vector_files
 
 from ..errors import InputError, ModelLost
 from ..representations.kinds import GLOVE

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.representations.word_vectors import load_vectors
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, token_digests
 from preprocess.errors import InputError
 from preprocess.few_shot import few_shot, select_rows
 from preprocess.glove import read_facts, write_facts
-from preprocess.validation import token_digests
 from tests.folders import write_folder, write_questions
 from tests.preprocess.commands import run
 

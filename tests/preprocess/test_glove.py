@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preprocess.encoders import load_encoder
+from preprocess.glove import read_vectors
 from preprocess.indexed import IndexedWriter
-from preprocess.vector_files import read_vectors
 from tests.preprocess.commands import run, write_vocab
 
 SHARED = Path(__file__).parents[3] / "shared"

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from preprocess.validation import check_split
+from preprocess.data_folder import check_split
 from tests.preprocess.commands import install_hub
 
 TABLE = "t\tlabel\na\t1\n"

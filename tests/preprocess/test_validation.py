@@ -10,10 +10,9 @@ import torch
 from fairseq.data import indexed_dataset
 
 from preprocess.checksums import RECORD, write_checksums
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, check_split
 from preprocess.errors import InputError
 from preprocess.indexed import MAGIC, IndexedRows
-from preprocess.validation import check_split
 from tests.folders import write_folder, write_indexed
 from tests.preprocess.commands import run, write_vocab
 

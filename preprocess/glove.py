@@ -29,8 +29,7 @@ import numpy as np
 
 from .checksums import sha256
 from .data_folder import DataFolder, check_split, token_digests
-from .encoders import ENCODERS, check_encoder, folder_encoder, load_encoder
-from .encoders.base import Encoder
+from .encoders import ENCODERS, Encoder, check_encoder, folder_encoder, load_encoder
 from .errors import InputError, escaped
 from .flags import named_path
 from .indexed import UNREADABLE, IndexedRows, open_array

@@ -11,8 +11,7 @@ from torch import Tensor
 from preprocess.checksums import FOLDER_FACTS
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER, MASK
-from preprocess.encoders import folder_encoder, load_encoder, vocab_folder
-from preprocess.encoders.base import Encoder
+from preprocess.encoders import Encoder, folder_encoder, load_encoder, vocab_folder
 from preprocess.flags import aligned
 
 from ..errors import InputError

@@ -12,8 +12,7 @@ from fairseq.data import Dictionary, data_utils
 
 from preprocess.checksums import FOLDER_FACTS
 from preprocess.data_folder import DataFolder, check_split
-from preprocess.encoders import check_encoder, folder_encoder, load_encoder
-from preprocess.encoders.base import Encoder
+from preprocess.encoders import Encoder, check_encoder, folder_encoder, load_encoder
 from preprocess.few_shot import has_exchanged_pairs
 from preprocess.flags import flag_name
 from preprocess.glove import read_facts

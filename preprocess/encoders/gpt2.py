@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from ..dictionary import EOS, FILLER
 from ..errors import InputError, reason_of
-from .base import CACHED_WORDS, ByteLevel, find_file
+from . import CACHED_WORDS, ByteLevel, find_file
 from .hugging_face import SPECIAL_TOKENS, piece_numbers, read_settings
 
 

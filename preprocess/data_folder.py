@@ -41,7 +41,9 @@ class DataFolder:
     written; ``checked``: examples of each split whose files ``check_split`` has read.
 
     Raises:
-        InputError: the folder does not exist or is not such a folder; its dictionaries are damaged or disagree.
+        InputError: the folder does not exist or is not such a folder; its dictionaries are damaged or disagree. Later,
+        of
+            each file that is damaged.
     """
 
     def __init__(self, path: Path, regression: bool | None = None):
@@ -93,35 +95,19 @@ class DataFolder:
         return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
 
     def numbers(self, split: str) -> list[tuple[int, ...]] | None:
-        """N, the numbers that each example of a test set has in its benchmark; None where the folder has none.
-
-        Raises:
-            InputError: the file is damaged.
-        """
+        """N, the numbers that each example of a test set has in its benchmark; None where the folder has none."""
         return self._parsed(number_file(split), parse_numbers, "numbers")
 
     def left_out(self, split: str) -> list[tuple[int, ...]]:
-        """Lines of a split's raw file that gave no example: for each, the examples before it, and its number.
-
-        Raises:
-            InputError: the file is damaged.
-        """
+        """Lines of a split's raw file that gave no example: for each, the examples before it, and its number."""
         return self._parsed(left_out_file(split), parse_numbers, "numbers") or []
 
     def questions(self, split: str) -> Questions | None:
-        """Which question each example of a split answers; None where examples are no answers.
-
-        Raises:
-            InputError: the file is damaged.
-        """
+        """Which question each example of a split answers; None where examples are no answers."""
         return self._parsed(question_file(split), parse_questions, "questions")
 
     def facts(self) -> dict[str, Any]:
-        """What ``preprocess.json`` says; nothing where there is none.
-
-        Raises:
-            InputError: it is damaged.
-        """
+        """What ``preprocess.json`` says; nothing where there is none."""
         record = self.path / FOLDER_FACTS
         try:
             facts = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}

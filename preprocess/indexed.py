@@ -26,17 +26,12 @@ UNREADABLE = (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError,
 UINT16_VOCABULARY = 65500  # fairseq keeps smaller vocabularies in 16 bits
 
 
-def token_dtype(vocabulary: int) -> type[np.unsignedinteger]:
-    """The type in which fairseq stores ids of a vocabulary of this size."""
-    return np.uint16 if vocabulary < UINT16_VOCABULARY else np.uint32
-
-
 class IndexedWriter:
     """Writes rows of ids, as many at a time as the caller likes; only the row lengths stay in memory."""
 
     def __init__(self, prefix: Path, vocabulary: int):
         self.prefix = prefix
-        self.dtype = np.dtype(token_dtype(vocabulary))
+        self.dtype = np.dtype(np.uint16 if vocabulary < UINT16_VOCABULARY else np.uint32)
         self.lengths: list[np.ndarray] = []
         prefix.parent.mkdir(parents=True, exist_ok=True)
         self._bin = open(f"{prefix}.bin", "wb")
@@ -46,8 +41,13 @@ class IndexedWriter:
         self._bin.write(ids.astype(self.dtype).tobytes())
         self.lengths.append(np.asarray(lengths, dtype=np.int32))
 
-    def close(self) -> None:
+    def __enter__(self) -> IndexedWriter:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._bin.close()
+        if kind is not None:
+            return
         lengths = np.concatenate([np.empty(0, dtype=np.int32), *self.lengths])
         ends = np.cumsum(lengths, dtype=np.int64) * self.dtype.itemsize
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(lengths)]
@@ -56,15 +56,6 @@ class IndexedWriter:
             file.write(MAGIC + struct.pack("<QBQ", 1, code, len(lengths)))
             file.write(lengths.tobytes())
             file.write(starts.tobytes())
-
-    def __enter__(self) -> IndexedWriter:
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self._bin.close()
 
 
 class IndexedRows:

@@ -12,11 +12,9 @@ import json
 import platform
 import sys
 import time
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +97,7 @@ def binarize(
     for split in splits:
         numbered = _binarize_split(split, labels, encoder, args, folder, on_bytes)
         if not split.examples:
-            first = "".join(f", and line {line} is none: {reason}" for line, reason in split.malformed.lines[:1])
+            first = "".join(f", and line {line} is none: {reason}" for line, reason in split.malformed[:1])
             raise InputError(
                 f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
             )
@@ -117,7 +115,6 @@ def _binarize_split(
     """Write the inputs, numbers and questions of a split and collect its labels; how many examples have a number."""
     writers: list[IndexedWriter] = []
     numbered = 0
-    left_out: list[str] = []  # for each line without an example, the examples before it and its number
     with contextlib.ExitStack() as files:
         for rows, encoded in encode_stream(encoder, args, _chunks(split.rows(on_bytes))):
             if not writers:
@@ -125,12 +122,6 @@ def _binarize_split(
                 writers = [files.enter_context(IndexedWriter(path, len(encoder.symbols))) for path in prefixes]
                 split.tokens = [0] * len(writers)
             labels.add(split.name, split.source.name, rows)
-            if split.passes == 1:
-                # with workers, lines behind this chunk are known too: the next chunks place them
-                for line in split.malformed.left_out[len(left_out) :]:
-                    if line < rows[-1].line:
-                        before = split.examples + bisect_left(rows, line, key=attrgetter("line"))
-                        left_out.append(f"{before} {line}\n")
             _write(split, encoded, writers, args.max_length)
             numbers = [f"{row.number}\n" for row in rows if row.number is not None]
             numbered += len(numbers)
@@ -138,8 +129,8 @@ def _binarize_split(
             questions = [question_line(row.question, row.answer) for row in rows if row.question is not None]
             _append(folder / question_file(split.name), questions)
     if split.passes == 1:
-        left_out += [f"{split.examples} {line}\n" for line in split.malformed.left_out[len(left_out) :]]
-        _append(folder / left_out_file(split.name), left_out)
+        pairs = len(split.descriptions) or 1  # examples that --efl makes of a row
+        _append(folder / left_out_file(split.name), [f"{rows * pairs} {line}\n" for rows, line in split.left_out])
     return numbered
 
 
@@ -242,7 +233,7 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
     rows: list[tuple[str, ...]] = [COLUMNS]
     for split in splits:
         tokens = " + ".join(f"{count:,}" for count in split.tokens)
-        counts = (split.unknown, split.too_long, split.truncated, split.empty, len(split.malformed.lines))
+        counts = (split.unknown, split.too_long, split.truncated, split.empty, len(split.malformed))
         rows.append((split.name, f"{split.examples:,}", tokens, *(f"{count:,}" for count in counts)))
     lines = [*aligned(rows, left=()), *labels.described()]
     # which training splits fairseq-train joins, and which it reads by name alone
@@ -259,7 +250,7 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
         if split.source.sha256 in digests and not split.is_train
     ]
     for split in splits:
-        bad = split.malformed.lines
+        bad = split.malformed
         if bad:
             shown = "; ".join(f"line {line}: {reason}" for line, reason in bad[:SHOWN])
             rest = f"; and {len(bad) - SHOWN} more (preprocess.log)" if len(bad) > SHOWN else ""
@@ -299,9 +290,7 @@ def write_records(
         summary(splits, labels),
     ]
     for split in splits:
-        lines += [
-            escaped(f"malformed: {split.source.name} line {line}: {reason}") for line, reason in split.malformed.lines
-        ]
+        lines += [escaped(f"malformed: {split.source.name} line {line}: {reason}") for line, reason in split.malformed]
     (folder / "preprocess.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
     facts = {
         "task": args.task,

@@ -15,7 +15,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -28,8 +27,7 @@ Lines = Iterator["tuple[int, str]"]
 Record = dict[Any, Any]  # by column
 csv.field_size_limit(LONGEST)
 LONGEST_RECORD = 64 * LONGEST  # characters of its examples; those of ReCoRD have some millions
-MOST_MALFORMED = 1_000_000  # lines of a split: a small .gz may unpack to any number
-TWICE = "there a second time"
+TWICE, EMPTY = "there a second time", "nothing in it"
 PUNCTUATION = ".,;:!?\"'()"
 COPA_QUESTION = {"cause": "What was the cause?", "effect": "What happened as a result?"}
 PLACEHOLDER = "@placeholder"
@@ -68,58 +66,15 @@ class Columns(NamedTuple):
     unused_fields: bool = False
 
 
-class Malformed:
-    """Lines of a split that give no example.
+class Bad(NamedTuple):
+    """A line that gives no example; ``empty``: with nothing in it."""
 
-    Attributes:
-        strict: a line that cannot be read is an error; else it is skipped and counted.
-        lines: those that cannot be read, each with the reason.
-        left_out: all lines without an example, in their order.
-        empty: the empty lines that were read last, which have a place if another line follows.
-    """
+    line: int
+    reason: str
+    empty: bool = False
 
-    def __init__(self, source: str, strict: bool):
-        self.source = source
-        self.strict = strict
-        self.clear()
 
-    def clear(self) -> None:
-        """Forget all lines: the source is read from its start."""
-        self.lines: list[tuple[int, str]] = []
-        self.left_out: list[int] = []
-        self.empty: list[int] = []
-
-    def add(self, line: int, reason: str) -> None:
-        if self.strict:
-            raise InputError(
-                f"{self.source} line {line}: {reason}: mend it, or have it skipped: give --skip-bad for a test split, "
-                "and leave out --strict"
-            )
-        self.leave_out(line, reason)
-        self.lines.append((line, f"{reason:.200}"))
-
-    def leave_out(self, line: int, reason: str) -> None:
-        """Keep the place of a line without an example, and of the empty lines in front of it."""
-        self.place_empty()
-        self._keep(self.left_out, line, reason)
-
-    def note_empty(self, line: int) -> None:
-        """Note a line with nothing in it."""
-        self._keep(self.empty, line, "nothing in it")
-
-    def place_empty(self) -> None:
-        """Keep the places of the empty lines in front of a line that has something in it."""
-        self.left_out += self.empty
-        self.empty.clear()
-
-    def _keep(self, lines: list[int], line: int, reason: str) -> None:
-        if len(self.left_out) + len(self.empty) >= MOST_MALFORMED:
-            raise InputError(
-                f"{self.source} line {line}: {reason}, as over {MOST_MALFORMED:,} lines before it: name a file of the "
-                "right layout"
-            )
-        lines.append(line)
-
+Items = Iterator[Row | Bad]
 
 # --- tables --------------------------------------------------------------------------------------
 
@@ -148,55 +103,59 @@ def _name(field: str) -> str:
     return field.strip(' "').casefold()
 
 
-def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: Malformed) -> Iterator[Row]:
-    names: list[str] = []
-    if columns.header:
-        names = next(rows, (0, names))[1]
-        if not names:
+def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source: str) -> Items:
+    """``rows``: the fields of each line, or why it has none; [] for an empty line."""
+    names: list[str] | str = []
+    while columns.header and not names:
+        line, names = next(rows, (0, EMPTY))
+        if not line:
             return
-    malformed.empty.clear()  # lines in front of the header
+        if isinstance(names, str):
+            yield Bad(line, names)
+            names = []
+    assert isinstance(names, list)
     header = sorted(map(_name, names))
-    texts, label = _places(columns, names, malformed.source)
+    texts, label = _places(columns, names, source)
     number = names.index(columns.number) if columns.number and columns.number in names else None
     wanted = len(names) or 1 + max([*texts, label or 0])
-    if columns.unused_fields:
-        first = list(islice(rows, 1))
-        wanted, rows = max([wanted, *(len(fields) for _, fields in first)]), chain(first, rows)
     pick = itemgetter(*texts) if len(texts) > 1 else lambda fields: (fields[texts[0]],)
-    seen: set[str] = set()
+    seen: set[str | None] = set()
+    widen = columns.unused_fields
     for line, fields in rows:
-        if fields == [""] and wanted > 1:
-            malformed.note_empty(line)
+        if isinstance(fields, str):
+            yield Bad(line, fields)
             continue
-        malformed.place_empty()
+        if not fields or (fields == [""] and wanted > 1):
+            yield Bad(line, EMPTY, empty=True)
+            continue
+        if widen:  # to the first row's fields
+            wanted, widen = max(wanted, len(fields)), False
         if _name(fields[0]) in header and sorted(map(_name, fields)) == header:
             raise InputError(
-                f"{malformed.source} line {line} is the header once more, as in files that were joined: remove the line"
+                f"{source} line {line} is the header once more, as in files that were joined: remove the line"
             )
-        if len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
-            malformed.add(line, f"{len(fields)} fields instead of {wanted}")
-            continue
-        own = None
-        if number is not None:
-            own = fields[number].strip()
-            if not own.isdecimal() or own in seen:
-                malformed.add(line, f"{columns.number} {own!r} is {TWICE if own in seen else 'no number'}")
+        elif len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
+            yield Bad(line, f"{len(fields)} fields instead of {wanted}")
+        else:
+            own = None if number is None else fields[number].strip()
+            if own is not None and (not own.isdecimal() or own in seen):
+                yield Bad(line, f"{columns.number} {own!r} is {TWICE if own in seen else 'no number'}")
                 continue
             seen.add(own)
-        yield Row(line, pick(fields), None if label is None else fields[label].strip(), own)
+            yield Row(line, pick(fields), None if label is None else fields[label].strip(), own)
 
 
-def tsv_rows(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
+def tsv_rows(lines: Lines, columns: Columns, source: str) -> Items:
     """Tab-separated fields, in which quotes are ordinary characters (GLUE)."""
-    return _table(((line, text.split("\t")) for line, text in lines), columns, malformed)
+    return _table(((line, text.split("\t")) for line, text in lines), columns, source)
 
 
-def csv_rows(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
+def csv_rows(lines: Lines, columns: Columns, source: str) -> Items:
     """Comma-separated fields, quoted where they hold commas, quotes or line ends; a space may stand before one."""
-    return _table(_csv_fields(lines, malformed), columns, malformed)
+    return _table(_csv_fields(lines, source), columns, source)
 
 
-def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[str]]]:
+def _csv_fields(lines: Lines, source: str) -> Iterator[tuple[int, list[str] | str]]:
     size = 0  # of the record that is being read, which may have many lines
 
     def joined() -> Iterator[str]:
@@ -204,37 +163,31 @@ def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[
         for _, text in lines:
             size += len(text) + 1
             if size > LONGEST:
-                raise too_long(malformed.source, line)
+                raise too_long(source, line)
             yield text + "\n"
 
     reader = csv.reader(joined(), strict=True, skipinitialspace=True)
     while True:
         line, size = reader.line_num + 1, 0
         try:
-            fields = next(reader)
+            yield line, next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             if "unexpected end of data" in str(error) or reader.line_num > line:
                 raise InputError(
-                    f"{malformed.source} line {line}: a quote is opened and not closed up to line {reader.line_num}: "
-                    "mend the file, or, of CR, MR, SUBJ and MPQA, give --csv-quotes keep if quotes are ordinary "
-                    "characters"
+                    f"{source} line {line}: a quote is opened and not closed up to line {reader.line_num}: mend the "
+                    "file, or, of CR, MR, SUBJ and MPQA, give --csv-quotes keep if quotes are ordinary characters"
                 ) from None
-            malformed.add(line, f"not csv ({error})")
-            continue
-        if fields:
-            yield line, fields
-        else:
-            malformed.note_empty(line)
+            yield line, f"not csv ({error})"
 
 
-def csv_rows_with_quotes(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
+def csv_rows_with_quotes(lines: Lines, columns: Columns, source: str) -> Items:
     """``label,text`` cut at the first comma, csv quotes left in the text, as in the folders the authors published."""
-    return _table(((line, text.split(",", 1)) for line, text in lines), columns, malformed)
+    return _table(((line, text.split(",", 1)) for line, text in lines), columns, source)
 
 
-def labelled_texts(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
+def labelled_texts(lines: Lines, columns: Columns, source: str) -> Items:
     """``LABEL<tab>TEXT``, as ``sources.TextFolders`` gives it: whatever else is in a text belongs to it."""
     for line, text in lines:
         label, _, text = text.partition("\t")
@@ -372,16 +325,18 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value if sign > "\ud7ff")
 
 
-def record_rows(
-    records: Iterator[tuple[int, Record]], columns: Columns, malformed: Malformed, make: MakeExamples = plain
-) -> Iterator[Row]:
+def record_rows(records: Iterator[tuple[int, Record] | Bad], columns: Columns, make: MakeExamples = plain) -> Items:
     """Rows of dictionaries; every line that lacks a field, or has another type of text in it, is malformed.
 
     A record of which a part is malformed is left out as a whole: half a question has no right answer.
     """
     asked = 0
     seen: set[str | None] = set()
-    for line, record in records:
+    for item in records:
+        if isinstance(item, Bad):
+            yield item
+            continue
+        line, record = item
         examples, size = [], 0
         try:
             for example in make(record, columns, line):
@@ -390,15 +345,15 @@ def record_rows(
                     raise TypeError(f"examples of over {LONGEST_RECORD:,} characters")
                 examples.append(example._replace(label=label_text(example.label)))
         except (KeyError, TypeError, AttributeError) as error:
-            malformed.add(line, f"no field {error}" if isinstance(error, KeyError) else f"not such a record ({error})")
+            yield Bad(line, f"no field {error}" if isinstance(error, KeyError) else f"not such a record ({error})")
             continue
         own = {example.number for example in examples} - {None}
         if not all(is_text(text) for example in examples for text in example.texts):
-            malformed.add(line, "a sentence that is not text")
+            yield Bad(line, "a sentence that is not text")
         elif not columns.label_optional and any(example.label is None for example in examples):
-            malformed.add(line, f"no field {columns.label!r}")
+            yield Bad(line, f"no field {columns.label!r}")
         elif own & seen:
-            malformed.add(line, f"{columns.number} {min(filter(None, own & seen))!r} is {TWICE}")
+            yield Bad(line, f"{columns.number} {min(filter(None, own & seen))!r} is {TWICE}")
         else:
             seen |= own
             questions = [example.question for example in examples if example.question is not None]
@@ -415,27 +370,26 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Record]]:
+def json_records(lines: Lines, source: str) -> Iterator[tuple[int, Record] | Bad]:
     for line, text in lines:
-        if not text.strip():
-            malformed.note_empty(line)
-            continue
-        malformed.place_empty()
         if line == 1 and text.lstrip().startswith("["):  # a line or two of which may be records by themselves
-            raise InputError(f"{malformed.source} is one JSON list: write an object in each line (pandas: lines=True)")
+            raise InputError(f"{source} is one JSON list: write an object in each line (pandas: lines=True)")
+        if not text.strip():
+            yield Bad(line, EMPTY, empty=True)
+            continue
         try:
             yield line, json.loads(text, object_pairs_hook=distinct)
         except (ValueError, RecursionError) as error:
-            malformed.add(line, f"not JSON ({error})")
+            yield Bad(line, f"not JSON ({error})")
 
 
-def json_rows(lines: Lines, columns: Columns, malformed: Malformed, make: MakeExamples) -> Iterator[Row]:
+def json_rows(lines: Lines, columns: Columns, source: str, make: MakeExamples) -> Items:
     """The examples of a record in each line."""
-    return record_rows(json_records(lines, malformed), columns, malformed, make)
+    return record_rows(json_records(lines, source), columns, make)
 
 
 RECORDS = {"jsonl": plain, "wic": wic, "wsc": wsc, "copa": copa, "multirc": multirc, "record": cloze}
-LAYOUTS: dict[str, Callable[[Lines, Columns, Malformed], Iterator[Row]]] = {
+LAYOUTS: dict[str, Callable[[Lines, Columns, str], Items]] = {
     "tsv": tsv_rows,
     "csv": csv_rows,
     "csv-with-quotes": csv_rows_with_quotes,

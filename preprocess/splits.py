@@ -15,12 +15,13 @@ from typing import Any
 
 from .errors import InputError, reason_of
 from .labels import Labels, unknown_label
-from .readers import LAYOUTS, Columns, Malformed, Record, Row, record_rows
+from .readers import LAYOUTS, Bad, Columns, Items, Record, Row, record_rows
 from .sources import OnBytes, Source, find_source, places
 from .tasks import Task
 
 OWN = ("tsv", "csv", "jsonl")
 HUB = ("train=train", "valid=validation", "test=test")
+MOST_BAD = 1_000_000  # lines of a split: a small .gz may unpack to any number
 HIDDEN = {None, "", "-1", "-1.0"}  # instead of a test set's labels, as a file or the Hugging Face hub has them
 CSV_QUOTED = re.compile('"[^"]*(""[^"]*)+"')
 NOT_ENTAILED, ENTAILED = "not_entailment", "entailment"
@@ -41,24 +42,31 @@ EFL_DESCRIPTIONS: dict[str, dict[str, str]] = {
 class Split:
     """A split to make: its name, where its rows come from, how they are changed, and what was found in them.
 
-    ``read``: gives the rows of the source from its start; ``passes``: how often ``rows`` reads the source;
-    ``classes``: those that a label of the source may have, as far as they are known; ``descriptions``: of --efl.
+    ``items``: reads the source from its start; ``strict``: a line that cannot be read is an error, else it is skipped
+    and counted; ``note_quotes``: of a tsv; ``passes``: how often ``rows`` reads the source; ``classes``: those that a
+    label of the source may have, as far as they are known; ``descriptions``: of --efl;
+    ``malformed``: lines that cannot be read, and the reasons; ``left_out``: of each line without an example, rows
+    before it and its number; ``csv_quoted``: lines with a text that looks quoted as in csv.
     """
 
     name: str
     source: Source
-    malformed: Malformed
-    read: Callable[[OnBytes], Iterator[Row]]
+    items: Callable[[OnBytes], Items]
+    strict: bool
+    skipped_labels: Sequence[str] = ()
+    note_quotes: bool = False
     passes: int = 1
     classes: Collection[str] = ()
-    descriptions: dict[str, str] | None = None
+    descriptions: dict[str, str] = field(default_factory=dict)
+    malformed: list[tuple[int, str]] = field(default_factory=list)
+    left_out: list[tuple[int, int]] = field(default_factory=list)
+    csv_quoted: set[int] = field(default_factory=set)
     examples: int = 0
     tokens: list[int] = field(default_factory=list)  # of each input, with </s>
     unknown: int = 0
     empty: int = 0
     too_long: int = 0  # joined longer than MAX_POSITIONS
     truncated: int = 0
-    csv_quoted: set[int] = field(default_factory=set)  # lines of a tsv with a text that looks quoted as in csv
 
     @property
     def is_test(self) -> bool:
@@ -67,6 +75,53 @@ class Split:
     @property
     def is_train(self) -> bool:
         return self.name.startswith("train")
+
+    def read(self, on_bytes: OnBytes) -> Iterator[Row]:
+        """The rows of the source; notes the lines that give none."""
+        self.malformed, self.left_out, self.csv_quoted = [], [], set()
+        empty: list[int] = []  # lines that were read last, which have a place if another line follows
+        parts: set[int] = set()
+        rows = 0
+        for item in self.items(on_bytes):
+            if isinstance(item, Row) and item.label not in self.skipped_labels:
+                self.left_out += [(rows, line) for line in empty]
+                empty.clear()
+                if self.note_quotes:
+                    self._note_quotes(item, parts)
+                yield item
+                rows += 1
+                continue
+            if isinstance(item, Bad) and item.empty:
+                empty.append(item.line)
+            else:
+                self.left_out += [(rows, line) for line in (*empty, item.line)]
+                empty.clear()
+            if isinstance(item, Bad) and not item.empty:
+                self._add_malformed(item)
+            if len(self.left_out) + len(empty) > MOST_BAD:
+                raise InputError(
+                    f"{self.source.name} line {item.line} gives no example, as over {MOST_BAD:,} lines before it: name "
+                    "a file of the right layout"
+                )
+        broken = {line for line, _ in self.malformed}
+        self.csv_quoted.update(line for line in parts if {line - 1, line + 1} & broken)
+
+    def _add_malformed(self, bad: Bad) -> None:
+        if self.strict:
+            raise InputError(
+                f"{self.source.name} line {bad.line}: {bad.reason}: mend it, or have it skipped: give --skip-bad for a "
+                "test split, and leave out --strict"
+            )
+        self.malformed.append((bad.line, f"{bad.reason:.200}"))
+
+    def _note_quotes(self, row: Row, parts: set[int]) -> None:
+        """Note a line that has a text in quotes of which those inside are doubled; in ``parts`` one that may be a part
+        of
+        a text that goes over several lines: with one quote of two."""
+        if any(CSV_QUOTED.fullmatch(text) for text in row.texts):
+            self.csv_quoted.add(row.line)
+        if any(text.count('"') % 2 for text in row.texts):
+            parts.add(row.line)
 
     def rows(self, on_bytes: OnBytes) -> Iterator[Row]:
         """The rows to encode: without hidden labels, in the form of EFL, a second time with exchanged sentences."""
@@ -81,7 +136,6 @@ class Split:
 
     def entailment_pairs(self, row: Row) -> Iterator[Row]:
         """(sentence, description of a class), labelled whether the sentence is of that class."""
-        assert self.descriptions
         if row.label is not None and row.label not in self.classes:
             raise unknown_label(f"{self.source.name} line {row.line}", row.label, self.classes)
         number = row.number if len(self.descriptions) == 1 else None  # which of its pairs would it be of?
@@ -90,29 +144,13 @@ class Split:
             yield row._replace(texts=(row.texts[0], description), label=entailed, number=number)
 
 
-def make_split(
-    name: str,
-    source: Source,
-    rows: Callable[[OnBytes, Malformed], Iterator[Row]],
-    args: argparse.Namespace,
-    skipped_labels: Sequence[str] = (),
-) -> Split:
-    """A split whose malformed lines are errors as the options say: in a test split a prediction would be missing."""
-    malformed = Malformed(source.name, args.strict or (name.startswith("test") and not args.skip_bad))
-
-    def read(on_bytes: OnBytes) -> Iterator[Row]:
-        malformed.clear()
-        for row in rows(on_bytes, malformed):
-            if row.label in skipped_labels:
-                malformed.leave_out(row.line, f"label {row.label}")
-            else:
-                yield row
-
-    return Split(name, source, malformed, read)
+def file_items(layout: str, source: Source, columns: Columns) -> Callable[[OnBytes], Items]:
+    return lambda on_bytes: LAYOUTS[layout](source.lines(on_bytes), columns, source.name)
 
 
-def file_rows(layout: str, source: Source, columns: Columns) -> Callable[[OnBytes, Malformed], Iterator[Row]]:
-    return lambda on_bytes, malformed: LAYOUTS[layout](source.lines(on_bytes), columns, malformed)
+def is_strict(args: argparse.Namespace, split: str) -> bool:
+    """Whether a malformed line of a split is an error: in a test split its prediction would be missing."""
+    return args.strict or (split.startswith("test") and not args.skip_bad)
 
 
 # --- tasks of the table --------------------------------------------------------------------------
@@ -131,8 +169,8 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
     for name in dict.fromkeys(args.splits or task.files):
         source = find_source(raw, task, name)
         if source is not None:
-            rows = file_rows(layout, source, task_columns(task, name.startswith("test")))
-            splits.append(make_split(name, source, rows, args, task.skipped_labels))
+            items = file_items(layout, source, task_columns(task, name.startswith("test")))
+            splits.append(Split(name, source, items, is_strict(args, name), task.skipped_labels))
         elif args.splits or not name.startswith("test") or list(task.files) == ["test"]:
             known = " or ".join(places(task, name))
             raise InputError(
@@ -178,10 +216,8 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
             splits.append(_hub_split(name, file, of_split, args))
             continue
         source = Source.file(Path(file))
-        split = make_split(name, source, file_rows(kind, source, of_split), args)
-        if kind == "tsv":
-            split.read = csv_quoted_noted(split)
-        splits.append(split)
+        items = file_items(kind, source, of_split)
+        splits.append(Split(name, source, items, is_strict(args, name), note_quotes=kind == "tsv"))
     splits.sort(key=lambda split: not split.is_train)  # classes are those of the training split
     if args.regression is not None:
         labels = Labels(scale=args.regression)
@@ -207,26 +243,6 @@ def _column(name: str, by_number: bool) -> str | int:
     return int(name) - 1
 
 
-def csv_quoted_noted(split: Split) -> Callable[[OnBytes], Iterator[Row]]:
-    """``split.read``, which notes the lines that have a text in quotes of which those inside are doubled, or a part of
-    a
-    text that goes over several lines: with one quote of two, beside a malformed line."""
-    read = split.read
-
-    def rows(on_bytes: OnBytes) -> Iterator[Row]:
-        parts = set()
-        for row in read(on_bytes):
-            if any(CSV_QUOTED.fullmatch(text) for text in row.texts):
-                split.csv_quoted.add(row.line)
-            if any(text.count('"') % 2 for text in row.texts):
-                parts.add(row.line)
-            yield row
-        broken = {line for line, _ in split.malformed.lines}
-        split.csv_quoted.update(line for line in parts if {line - 1, line + 1} & broken)
-
-    return rows
-
-
 # --- data sets of the Hugging Face hub, with the optional package `datasets` ----------------------
 
 LEAST_DATASETS = 4  # the first version of `datasets` that runs no scripts of data sets (its release notes)
@@ -250,10 +266,10 @@ def _hub_split(name: str, hub_name: str, columns: Columns, args: argparse.Namesp
             return record
         return {**record, label: names[number] if number >= 0 else None}  # -1, and no other counts from the end
 
-    def rows(on_bytes: OnBytes, malformed: Malformed) -> Iterator[Row]:
-        return record_rows(enumerate(map(named, data), start=1), columns, malformed)
+    def items(on_bytes: OnBytes) -> Items:
+        return record_rows(enumerate(map(named, data), start=1), columns)
 
-    return make_split(name, source, rows, args)
+    return Split(name, source, items, is_strict(args, name))
 
 
 def _load_hub(dataset: str, hub_name: str) -> Any:

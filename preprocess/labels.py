@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 from .dictionary import EOS, FILLER, MASK, SPECIAL, by_frequency, label_dictionary
 from .errors import InputError, shown
 from .indexed import IndexedWriter
-from .rows import Row, Split, unknown_label
+from .readers import Row
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 WRITTEN = 1 << 16  # labels at a time: memory does not grow with their number
@@ -40,65 +40,60 @@ class Labels:
         self.spellings: dict[str | Decimal, str] = {}  # of the classes that the training split has
         self.splits: dict[str, array] = {}
 
-    def add(self, split: Split, rows: Sequence[Row]) -> None:
-        """Notes the labels of the next rows of a split; a split has labels in all its rows or in none.
+    def add(self, split: str, source: str, rows: Sequence[Row]) -> None:
+        """Note the labels of the next rows of a split, which are read from ``source``.
 
         Raises:
             InputError: a label that is not known, a score that is not a number, a label with a space in it, or one that
                 is another in a second spelling.
         """
-        kept = self.splits.setdefault(split.name, array("i" if self.scale is None else "d"))
+        kept = self.splits.setdefault(split, array("i" if self.scale is None else "d"))
         for row in rows:
-            if row.label is None:
-                continue
-            kept.append(self._code(split, row) if self.scale is None else self._score(split, row, self.scale))
+            if row.label is not None:
+                where = f"{source} line {row.line}"
+                scored = self.scale is not None
+                kept.append(self._score(where, row.label) if scored else self._code(split, where, row.label))
 
-    def _code(self, split: Split, row: Row) -> int:
-        assert row.label is not None
-        code = self.codes.get(row.label)
-        if code is None:
-            where = f"{split.source.name} line {row.line}"
-            if self.names is not None or not split.name.startswith("train"):
-                raise unknown_label(where, row.label, self.codes)
-            check_name(row.label, where)
-            first = self.spellings.setdefault(said_by(row.label), row.label)
-            if first != row.label:
+    def _code(self, split: str, where: str, label: str) -> int:
+        if label not in self.codes:
+            if self.names is not None or not split.startswith("train"):
+                raise unknown_label(where, label, self.codes)
+            check_name(label, where)
+            first = self.spellings.setdefault(said_by(label), label)
+            if first != label:
                 raise InputError(
-                    f"{where}: label {row.label!a} is {first!a} in another spelling: write both alike, or name all "
+                    f"{where}: label {label!a} is {first!a} in another spelling: write both alike, or name all "
                     "classes with --labels if these are two"
                 )
-            code = self.codes[row.label] = len(self.codes)
-        return code
+            self.codes[label] = len(self.codes)
+        return self.codes[label]
 
-    def _score(self, split: Split, row: Row, scale: float) -> float:
-        text = row.label or ""
+    def _score(self, where: str, text: str) -> float:
         try:
-            score = float("nan" if "_" in text else text)  # Python reads 4_5 as 45
+            score = float("nan" if "_" in text else text) / (self.scale or 1)  # Python reads 4_5 as 45
         except ValueError:
             score = float("nan")
-        if not np.isfinite(score / scale):
-            where = f"{split.source.name} line {row.line}"
-            raise InputError(f"{where}: score {row.label!r} is not a finite number: correct the line")
-        return score / scale
+        if not np.isfinite(score):
+            raise InputError(f"{where}: score {text!r} is not a finite number: correct the line")
+        return score
 
     def write(self, folder: Path) -> None:
         """``label/``: dict.txt and an id for each example, or SPLIT.label with a score in each line."""
         folder.mkdir()
-        labelled = {split: kept for split, kept in self.splits.items() if len(kept)}
+        labelled = {split: np.asarray(kept) for split, kept in self.splits.items() if len(kept)}
         if self.scale is not None:
             for split, scores in labelled.items():
-                digits = score_digits(np.asarray(scores))
+                digits = score_digits(scores)
                 (folder / f"{split}.label").write_text("".join(f"{score:.{digits}g}\n" for score in scores))
             return
         counts = self.class_counts()
         order = list(counts)
         (folder / "dict.txt").write_text(label_dictionary(order, list(counts.values())), encoding="utf-8")
         ids = np.asarray([len(SPECIAL) + order.index(name) for name in self.codes], int)
-        size = len(SPECIAL) + len(order)
         for split, codes in labelled.items():
-            with IndexedWriter(folder / split, size) as writer:
+            with IndexedWriter(folder / split, len(SPECIAL) + len(order)) as writer:
                 for start in range(0, len(codes), WRITTEN):
-                    classes = ids[np.asarray(codes[start : start + WRITTEN])]
+                    classes = ids[codes[start : start + WRITTEN]]
                     rows = np.column_stack([classes, np.full(len(classes), EOS)])
                     writer.write(rows.ravel(), np.full(len(classes), 2))
 
@@ -106,24 +101,28 @@ class Labels:
         """Training examples of each class, in the order of the ids."""
         counts = np.bincount(np.asarray(self.splits.get("train", []), int), minlength=len(self.codes)).tolist()
         of_class = dict(zip(self.codes, counts))
-        if self.keep_order or not any(counts):
-            return of_class
-        return {name: of_class[name] for name in by_frequency(of_class)}
+        by_id = self.codes if self.keep_order or not any(counts) else by_frequency(of_class)
+        return {name: of_class[name] for name in by_id}
 
     def described(self) -> list[str]:
         """A line about the training split's labels, where a header that was read as an example and a column of
         something else show, and one for each split without labels."""
         none = [f"labels of {split}: none" for split, kept in self.splits.items() if not kept]
         trained = self.splits.get("train")
-        return [f"labels of train: {self._found(trained)}", *none] if trained else none
-
-    def _found(self, trained: array) -> str:
+        if not trained:
+            return none
         if self.scale is not None:
-            return f"{min(trained):g} to {max(trained):g}"
+            return [f"labels of train: {min(trained):g} to {max(trained):g}", *none]
         counts = self.class_counts()
         first = "; ".join(f"{shown(name)}: {count:,}" for name, count in list(counts.items())[:SHOWN])
         rest = f"; and {len(counts) - SHOWN:,} classes more" if len(counts) > SHOWN else ""
-        return first + rest
+        return [f"labels of train: {first}{rest}", *none]
+
+
+def unknown_label(where: str, label: str, known: Iterable[str]) -> InputError:
+    """Return the error for a label that is not one of the classes."""
+    names = ", ".join(known) or "none, as no training split names the classes"
+    return InputError(f"{where}: label {label!r} is unknown (known: {names}): correct it, or name all with --labels")
 
 
 def said_by(label: str) -> str | Decimal:

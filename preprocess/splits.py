@@ -1,51 +1,145 @@
-"""From the command line's options to splits that can be binarized."""
+"""From the command line's options to splits that can be binarized, and the changes to their rows.
+
+A test set's hidden labels are left out; ``--swap-pairs append`` gives every pair, and then every pair with its two
+sentences exchanged (IDPG, appendix A.4); ``--efl`` gives the entailment form of EFL (Wang et al., 2021).
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .errors import InputError, reason_of
-from .json_examples import Record
-from .labels import Labels
-from .readers import LAYOUTS, record_rows
-from .rows import Columns, Malformed, Row, Rows, Split
+from .labels import Labels, unknown_label
+from .readers import LAYOUTS, Bad, Columns, Items, Record, Row, record_rows
 from .sources import OnBytes, Source, find_source, places
 from .tasks import Task
-from .transforms import (
-    ENTAILED,
-    NOT_ENTAILED,
-    csv_quoted_noted,
-    efl_descriptions,
-    entailment_pairs,
-    hidden_labels_left_out,
-    swapped_pairs_appended,
-)
 
-REQUIRED = ("train", "valid")
+OWN = ("tsv", "csv", "jsonl")
+HUB = ("train=train", "valid=validation", "test=test")
+MOST_BAD = 1_000_000  # lines of a split: a small .gz may unpack to any number
+HIDDEN = {None, "", "-1", "-1.0"}  # instead of a test set's labels, as a file or the Hugging Face hub has them
+CSV_QUOTED = re.compile('"[^"]*(""[^"]*)+"')
+NOT_ENTAILED, ENTAILED = "not_entailment", "entailment"
+
+# EFL: a sentence entails the description of its class. A class that has one gives a pair for each sentence; one
+# description is enough for two classes. Edit, or add your own task.
+EFL_DESCRIPTIONS: dict[str, dict[str, str]] = {
+    "CR": {"1": "It was great"},
+    "MR": {"1": "It was great"},
+    "SST-2": {"1": "It was great"},
+    "MPQA": {"1": "It was positive"},
+    "SUBJ": {"1": "It was objective"},
+    "CoLA": {"1": "It was correct"},
+}
 
 
-def _reader(layout: str, source: Source, columns: Columns, malformed: Malformed, skipped: Sequence[str] = ()) -> Rows:
-    """A function that reads the rows of a source from its start."""
+@dataclass
+class Split:
+    """A split to make: its name, where its rows come from, how they are changed, and what was found in them.
 
-    def read(on_bytes: OnBytes) -> Iterator[Row]:
-        malformed.clear()
-        rows = LAYOUTS[layout](source.lines(on_bytes), columns, malformed)
-        return kept(rows) if skipped else rows
+    ``items``: reads the source from its start; ``strict``: a line that cannot be read is an error, else it is skipped
+    and counted; ``note_quotes``: of a tsv; ``passes``: how often ``rows`` reads the source; ``classes``: those that a
+    label of the source may have, as far as they are known; ``descriptions``: of --efl;
+    ``malformed``: lines that cannot be read, and the reasons; ``left_out``: of each line without an example, rows
+    before it and its number; ``csv_quoted``: lines with a text that looks quoted as in csv.
+    """
 
-    def kept(rows: Iterator[Row]) -> Iterator[Row]:
-        for row in rows:
-            if row.label in skipped:
-                malformed.leave_out(row.line, f"label {row.label}")
+    name: str
+    source: Source
+    items: Callable[[OnBytes], Items]
+    strict: bool
+    skipped_labels: Sequence[str] = ()
+    note_quotes: bool = False
+    passes: int = 1
+    classes: Collection[str] = ()
+    descriptions: dict[str, str] = field(default_factory=dict)
+    malformed: list[tuple[int, str]] = field(default_factory=list)
+    left_out: list[tuple[int, int]] = field(default_factory=list)
+    csv_quoted: set[int] = field(default_factory=set)
+    examples: int = 0
+    tokens: list[int] = field(default_factory=list)  # of each input, with </s>
+    unknown: int = 0
+    empty: int = 0
+    too_long: int = 0  # joined longer than MAX_POSITIONS
+    truncated: int = 0
+
+    @property
+    def is_test(self) -> bool:
+        return self.name.startswith("test")
+
+    @property
+    def is_train(self) -> bool:
+        return self.name.startswith("train")
+
+    def read(self, on_bytes: OnBytes) -> Iterator[Row]:
+        """The rows of the source; notes the lines that give none."""
+        self.malformed, self.left_out, self.csv_quoted = [], [], set()
+        empty: list[int] = []  # lines that were read last, which have a place if another line follows
+        parts: set[int] = set()  # lines that may be a part of a text that goes over several: with one quote of two
+        rows = 0
+        for item in self.items(on_bytes):
+            if isinstance(item, Row) and item.label not in self.skipped_labels:
+                self.left_out += [(rows, line) for line in empty]
+                empty.clear()
+                if self.note_quotes and any('"' in text for text in item.texts):
+                    if any(CSV_QUOTED.fullmatch(text) for text in item.texts):
+                        self.csv_quoted.add(item.line)
+                    if any(text.count('"') % 2 for text in item.texts):
+                        parts.add(item.line)
+                yield item
+                rows += 1
+                continue
+            if isinstance(item, Bad) and item.empty:
+                empty.append(item.line)
             else:
-                yield row
+                self.left_out += [(rows, line) for line in (*empty, item.line)]
+                empty.clear()
+                if isinstance(item, Bad):
+                    if self.strict:
+                        raise InputError(
+                            f"{self.source.name} line {item.line}: {item.reason}: mend it, or have it skipped: give "
+                            "--skip-bad for a test split, and leave out --strict"
+                        )
+                    self.malformed.append((item.line, f"{item.reason:.200}"))
+            if len(self.left_out) + len(empty) > MOST_BAD:
+                raise InputError(
+                    f"{self.source.name} line {item.line} gives no example, as over {MOST_BAD:,} lines before it: name "
+                    "a file of the right layout"
+                )
+        broken = {line for line, _ in self.malformed}
+        self.csv_quoted.update(line for line in parts if {line - 1, line + 1} & broken)
 
-    return read
+    def rows(self, on_bytes: OnBytes) -> Iterator[Row]:
+        """The rows to encode: without hidden labels, in the form of EFL, a second time with exchanged sentences."""
+        hidden = HIDDEN.difference(self.classes)
+        unlabelled = self.is_test and all(row.label in hidden for row in self.read(lambda count: None))
+        for number in range(self.passes):
+            for row in self.read(on_bytes):
+                if unlabelled:
+                    row = row._replace(label=None)
+                for pair in self.entailment_pairs(row) if self.descriptions else [row]:
+                    yield pair._replace(texts=pair.texts[::-1]) if number else pair
+
+    def entailment_pairs(self, row: Row) -> Iterator[Row]:
+        """(sentence, description of a class), labelled whether the sentence is of that class."""
+        if row.label is not None and row.label not in self.classes:
+            raise unknown_label(f"{self.source.name} line {row.line}", row.label, self.classes)
+        number = row.number if len(self.descriptions) == 1 else None  # which of its pairs would it be of?
+        for label, description in self.descriptions.items():
+            entailed = None if row.label is None else ENTAILED if row.label == label else NOT_ENTAILED
+            yield row._replace(texts=(row.texts[0], description), label=entailed, number=number)
 
 
-def _is_strict(args: argparse.Namespace, split: str) -> bool:
+def file_items(layout: str, source: Source, columns: Columns) -> Callable[[OnBytes], Items]:
+    return lambda on_bytes: LAYOUTS[layout](source.lines(on_bytes), columns, source.name)
+
+
+def is_strict(args: argparse.Namespace, split: str) -> bool:
     """Whether a malformed line of a split is an error: in a test split its prediction would be missing."""
     return args.strict or (split.startswith("test") and not args.skip_bad)
 
@@ -66,7 +160,8 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
     for name in dict.fromkeys(args.splits or task.files):
         source = find_source(raw, task, name)
         if source is not None:
-            splits.append(_task_split(task, name, source, layout, _is_strict(args, name)))
+            items = file_items(layout, source, task_columns(task, name.startswith("test")))
+            splits.append(Split(name, source, items, is_strict(args, name), task.skipped_labels))
         elif args.splits or not name.startswith("test") or list(task.files) == ["test"]:
             known = " or ".join(places(task, name))
             raise InputError(
@@ -74,22 +169,20 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
                 f"or name the splits to make with --splits"
             )
     labels = Labels(scale=task.scale) if task.regression else Labels(task.labels)
-    return transformed(splits, labels, task.name, len(task.texts), task.labels, args)
+    return transformed(splits, labels, task.name, len(task.texts), args)
 
 
-def _task_split(task: Task, name: str, source: Source, layout: str, strict: bool) -> Split:
-    test = name.startswith("test")
-    other_columns = test and bool(task.test_texts)
-    columns = Columns(
-        texts=task.test_texts if other_columns else task.texts,
-        label="label" if other_columns else task.label,
-        header=task.header or other_columns,
+def task_columns(task: Task, test: bool) -> Columns:
+    """Of a file of a task; a test file may have others, and need not have labels."""
+    others = test and bool(task.test_texts)
+    return Columns(
+        texts=task.test_texts if others else task.texts,
+        label="label" if others else task.label,
+        header=task.header or others,
         label_optional=test,
         trailing_fields=task.trailing_fields,
         number=task.number if test else None,
     )
-    malformed = Malformed(source.name, strict)
-    return Split(name, source, _reader(layout, source, columns, malformed, task.skipped_labels), malformed)
 
 
 # --- own data ------------------------------------------------------------------------------------
@@ -105,23 +198,23 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
             f"and not that of the labels (--label-column {args.label_column})"
         )
     columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
-    if args.from_hub:
-        pairs = _pairs("hub", args.splits or HUB)
-        splits = [_hub_split(args.from_hub, *pair, columns, _is_strict(args, pair[0])) for pair in pairs]
-    else:
-        layout, files = next((kind, getattr(args, f"from_{kind}")) for kind in OWN if getattr(args, f"from_{kind}"))
-        pairs = _pairs(layout, files)
-        splits = [_own_split(layout, name, Path(file), columns, _is_strict(args, name)) for name, file in pairs]
+    kind = "hub" if args.from_hub else next(kind for kind in OWN if getattr(args, f"from_{kind}"))
+    values = (args.splits or HUB) if kind == "hub" else getattr(args, f"from_{kind}")
+    splits = []
+    for name, file in _pairs(kind, values):
+        of_split = columns._replace(label_optional=name.startswith("test"))
+        if kind == "hub":
+            splits.append(_hub_split(name, file, of_split, args))
+            continue
+        source = Source.file(Path(file))
+        items = file_items(kind, source, of_split)
+        splits.append(Split(name, source, items, is_strict(args, name), note_quotes=kind == "tsv"))
+    splits.sort(key=lambda split: not split.is_train)  # classes are those of the training split
     if args.regression is not None:
         labels = Labels(scale=args.regression)
     else:
         labels = Labels(args.labels, keep_order=bool(args.labels))
-    splits.sort(key=lambda split: not split.name.startswith("train"))  # classes are those of the training split
-    return transformed(splits, labels, args.task, len(texts), tuple(args.labels or ()), args)
-
-
-OWN = ("tsv", "csv", "jsonl")
-HUB = ("train=train", "valid=validation", "test=test")
+    return transformed(splits, labels, args.task, len(texts), args)
 
 
 def _pairs(kind: str, values: Sequence[str]) -> list[tuple[str, str]]:
@@ -141,49 +234,33 @@ def _column(name: str, by_number: bool) -> str | int:
     return int(name) - 1
 
 
-def _own_split(layout: str, name: str, file: Path, columns: Columns, strict: bool) -> Split:
-    source = Source.file(file)
-    malformed = Malformed(source.name, strict)
-    columns = columns._replace(label_optional=name.startswith("test"))
-    split = Split(name, source, _reader(layout, source, columns, malformed), malformed)
-    if layout == "tsv":
-        split.rows = csv_quoted_noted(split.rows, split.csv_quoted, malformed)
-    return split
-
-
 # --- data sets of the Hugging Face hub, with the optional package `datasets` ----------------------
 
 LEAST_DATASETS = 4  # the first version of `datasets` that runs no scripts of data sets (its release notes)
 
 
-def _hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: bool) -> Split:
-    """One split of ``DATASET`` or ``DATASET:CONFIG``; class numbers are written as the names of the classes.
-
-    Raises:
-        InputError: see ``_load_hub``; it lacks a column.
-    """
-    data = _load_hub(dataset, hub_name)
-    test = name.startswith("test")
-    missing = [column for column in [*columns.texts, columns.label] if column and column not in data.column_names]
-    if missing and not (missing == [columns.label] and test):
-        raise InputError(f"--from-hub {dataset} has no column {missing[0]}: it has {', '.join(data.column_names)}")
-    names = getattr(data.features.get(columns.label), "names", None)
-    columns = columns._replace(label_optional=test)
-    source = Source(f"hub:{dataset}/{hub_name}")
+def _hub_split(name: str, hub_name: str, columns: Columns, args: argparse.Namespace) -> Split:
+    """One split of ``DATASET`` or ``DATASET:CONFIG``; class numbers are written as the names of the classes."""
+    data, label = _load_hub(args.from_hub, hub_name), columns.label
+    missing = [column for column in [*columns.texts, label] if column not in data.column_names]
+    if missing and not (missing == [label] and columns.label_optional):
+        raise InputError(
+            f"--from-hub {args.from_hub} has no column {missing[0]}: it has {', '.join(data.column_names)}"
+        )
+    names = getattr(data.features.get(label), "names", None)
+    source = Source(f"hub:{args.from_hub}/{hub_name}")
     source.sha256 = f"fingerprint {data._fingerprint}"
-    malformed = Malformed(source.name, strict)
 
-    def record(row: Record) -> Record:
-        number = row.get(columns.label)
+    def named(record: Record) -> Record:
+        number = record.get(label)
         if names is None or number is None:
-            return row
-        return {**row, columns.label: names[number] if number >= 0 else None}  # -1, and no other counts from the end
+            return record
+        return {**record, label: names[number] if number >= 0 else None}  # -1, and no other counts from the end
 
-    def read(on_bytes: OnBytes) -> Iterator[Row]:
-        malformed.clear()
-        return record_rows(enumerate(map(record, data), start=1), columns, malformed)
+    def items(on_bytes: OnBytes) -> Items:
+        return record_rows(enumerate(map(named, data), start=1), columns)
 
-    return Split(name, source, read, malformed)
+    return Split(name, source, items, is_strict(args, name))
 
 
 def _load_hub(dataset: str, hub_name: str) -> Any:
@@ -207,26 +284,34 @@ def _load_hub(dataset: str, hub_name: str) -> Any:
         raise InputError(f"--from-hub {dataset}, split {hub_name}: {reason}: check the name and the network") from None
 
 
-# --- transforms ----------------------------------------------------------------------------------
+# --- --efl and --swap-pairs ------------------------------------------------------------------------
 
 
 def transformed(
-    splits: list[Split], labels: Labels, name: str, inputs: int, classes: tuple[str, ...], args: argparse.Namespace
+    splits: list[Split], labels: Labels, name: str, inputs: int, args: argparse.Namespace
 ) -> tuple[list[Split], Labels]:
-    """The same splits without hidden labels, with --efl and --swap-pairs applied."""
+    """The same splits and labels, which know what the options make of their rows.
+
+    Raises:
+        InputError: --efl of pairs, without descriptions, or with that of an unknown class; exchanged single sentences.
+    """
     for split in splits:
-        if split.name.startswith("test"):
-            split.rows = hidden_labels_left_out(split.rows, labels.codes)
+        split.classes = labels.codes
     if args.efl:
-        descriptions = efl_descriptions(name, inputs, classes)
+        descriptions = EFL_DESCRIPTIONS.get(name, {})
+        if inputs != 1 or not descriptions or not descriptions.keys() <= labels.codes.keys():
+            raise InputError(
+                f"--efl: {name} has no descriptions of the classes {', '.join(labels.codes)} of single sentences, as "
+                f"{', '.join(EFL_DESCRIPTIONS)} have: leave it out, give --labels of the description, or add them to "
+                "EFL_DESCRIPTIONS in preprocess/splits.py"
+            )
         for split in splits:
-            split.rows = entailment_pairs(split.rows, descriptions, classes, split.source.name)
-        labels = Labels((NOT_ENTAILED, ENTAILED), keep_order=True)
-        inputs = 2
+            split.descriptions = descriptions
+        labels, inputs = Labels((NOT_ENTAILED, ENTAILED), keep_order=True), 2
     if args.swap_pairs == "append":
         if inputs != 2:
             raise InputError(f"--swap-pairs append: {name} has single sentences: leave it out")
         for split in splits:
-            if split.name.startswith("train"):
-                split.rows, split.passes = swapped_pairs_appended(split.rows), 2
+            if split.is_train:
+                split.passes = 2
     return splits, labels

@@ -15,18 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from .columns import aligned
-from .data_folder import DataFolder
+from .data_folder import DataFolder, check_split, class_counts
 from .errors import InputError, escaped, shown
-from .flags import named_path
-from .rows import MAX_POSITIONS
-from .validation import check_split, class_counts
+from .flags import aligned, named_path
+from .tasks import MAX_POSITIONS
 from .writing import check_apart, check_replaces_nothing, new_file, write_output
 
 TRAIN = "train"
-OF_LENGTHS = ("sentence", "mean", "95%", "max")
 OF_SPLIT = ("data set", "split", "examples", "in train", "labels")
-COLUMNS = (*OF_SPLIT, *OF_LENGTHS, "1st - 2nd", f"> {MAX_POSITIONS}")  # of the table
+COLUMNS = (*OF_SPLIT, "sentence", "mean", "95%", "max", "1st - 2nd", f"> {MAX_POSITIONS}")  # of the table
 NAMES = (0, 1, 4)  # of the columns, those without numbers
 COLOURS = ("#4477aa", "#ee9944")  # told apart by colour-blind readers and in grey
 BAR = 0.38
@@ -34,45 +31,47 @@ SMALLEST_RANGE = 1.0  # of length differences, in tokens: a hundredth of a token
 
 
 def describe_folder(data: DataFolder) -> dict[str, Any]:
-    """{"path", "pairs", "splits": {split: ``describe_split``}, "in_train": ``trained_on``}."""
-    return {
-        "path": str(data.path),
-        "pairs": len(data.inputs) > 1,
-        "splits": {split: describe_split(data, split) for split in data.splits},
-        "in_train": trained_on(data),
-    }
+    """{"path", "pairs", "splits": {split: ``describe_split``}, "in_train": {split: examples}}.
+
+    ``in_train``: how many examples have their sentences in ``train`` too, in this order, whatever the label; ``train``
+    is with ``train1``, ``train2`` ..., as fairseq reads it.
+    """
+    splits = {split: describe_split(data, split) for split in data.splits}
+    trained = data.joined(TRAIN) if TRAIN in data.splits else []
+    known = {example for split in trained for example in sentences(data, split)}
+    others = [split for split in data.splits if trained and split not in trained]
+    in_train = {split: sum(example in known for example in sentences(data, split)) for split in others}
+    return {"path": str(data.path), "pairs": len(data.inputs) > 1, "splits": splits, "in_train": in_train}
 
 
 def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
     """Everything that the table says of a split alone; None for what an empty or unlabelled one has not.
 
-    ``too_long``: share of examples over 512 tokens when joined, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``;
-    ``difference``: mean length of the first sentence less that of the second.
+    ``labels``: {"classes": {name: share}} or {"range": [lowest, highest]};
+    ``difference``: mean length of the first sentence less that of the second;
+    ``too_long``: share of examples over 512 tokens when joined, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``.
     """
     count = check_split(data, split)
-    rows = [data.rows(part, split).lengths.astype(np.int64) for part in data.inputs]
-    joined = np.sum([lengths + 1 for lengths in rows], axis=0)  # each sentence has its </s> and a token before it
-    lengths = [describe_lengths(row_lengths - 1) for row_lengths in rows]
-    return {
-        "examples": count,
-        "labels": describe_labels(data, split) if count and data.has_labels(split) else None,
-        "lengths": lengths,
-        "difference": float((rows[0] - rows[1]).mean()) if count and len(rows) > 1 else None,
-        "too_long": float((joined > MAX_POSITIONS).mean()) if count else None,
-    }
-
-
-def trained_on(data: DataFolder) -> dict[str, int]:
-    """{split: examples whose sentences stand in ``train`` too, in this order, whatever the label}.
-
-    ``train`` is with ``train1``, ``train2`` ..., as fairseq reads it.
-    """
-    if TRAIN not in data.splits:
-        return {}
-    trained = data.joined(TRAIN)
-    known = {example for split in trained for example in sentences(data, split)}
-    others = [split for split in data.splits if split not in trained]
-    return {split: sum(example in known for example in sentences(data, split)) for split in others}
+    lengths = [data.rows(part, split).lengths.astype(np.int64) - 1 for part in data.inputs]
+    facts: dict[str, Any] = {"examples": count, "labels": None, "lengths": [None for _ in lengths]}
+    facts |= {"difference": None, "too_long": None}
+    if not count:
+        return facts
+    if data.has_labels(split) and data.regression:
+        targets = np.array(" ".join(data.targets(split)).split(), dtype=np.float64)
+        facts["labels"] = {"range": [float(targets.min()), float(targets.max())]}
+    elif data.has_labels(split):
+        shares = {name: examples / count for name, examples in class_counts(data, split).items()}
+        facts["labels"] = {"classes": shares}
+    facts["lengths"] = [
+        {"mean": float(each.mean()), "percentile95": float(np.percentile(each, 95)), "max": int(each.max())}
+        for each in lengths
+    ]
+    if len(lengths) > 1:
+        facts["difference"] = float((lengths[0] - lengths[1]).mean())
+    joined = np.sum(lengths, axis=0) + 2 * len(lengths)  # each sentence has its </s> and a token before it
+    facts["too_long"] = float((joined > MAX_POSITIONS).mean())
+    return facts
 
 
 def in_others(folders: dict[str, DataFolder]) -> dict[str, dict[str, dict[str, int]]]:
@@ -100,42 +99,26 @@ def sentences(data: DataFolder, split: str) -> Iterator[tuple[bytes, ...]]:
     return (tuple(part[number].tobytes() for part in rows) for number in range(len(rows[0])))
 
 
-def describe_lengths(lengths: np.ndarray) -> dict[str, float] | None:
-    if not len(lengths):
-        return None
-    mean, high = float(lengths.mean()), float(np.percentile(lengths, 95))
-    return {"mean": mean, "percentile95": high, "max": int(lengths.max())}
-
-
-def describe_labels(data: DataFolder, split: str) -> dict[str, Any]:
-    """{"classes": {name: share}} or {"range": [lowest, highest]}."""
-    if not data.regression:
-        counts = class_counts(data, split)
-        return {"classes": {name: count / sum(counts.values()) for name, count in counts.items()}}
-    targets = np.array(" ".join(data.targets(split)).split(), dtype=np.float64)
-    return {"range": [float(targets.min()), float(targets.max())]}
+# --- the table ------------------------------------------------------------------------------------
 
 
 def table(folders: dict[str, dict[str, Any]]) -> str:
-    """One line for each sentence of each split."""
+    """One line for each sentence of each split; what is said of the whole split stands in its first line."""
     lines: list[tuple[str, ...]] = [COLUMNS]
     for name, folder in folders.items():
         for split, facts in folder["splits"].items():
             known = f"{folder['in_train'][split]:,}" if split in folder["in_train"] else ""
-            of_split = (name, split, f"{facts['examples']:,}", known, labels_text(facts["labels"]))
+            examples, labels = f"{facts['examples']:,}", labels_text(facts["labels"])
+            start: tuple[str, ...] = (name, split, examples, known, labels)
             difference = "" if facts["difference"] is None else f"{round(facts['difference'], 2) + 0:+.2f}"
-            too_long = "" if facts["too_long"] is None else f"{facts['too_long']:.2%}"
+            end = (difference, "" if facts["too_long"] is None else f"{facts['too_long']:.2%}")
             for number, lengths in enumerate(facts["lengths"], start=1):
-                first = number == 1  # what is said of the whole split stands in its first line
-                start, end = (of_split, (difference, too_long)) if first else ([""] * len(OF_SPLIT), ["", ""])
-                lines.append((*start, str(number), *lengths_text(lengths), *end))
+                of_lengths = ("-", "-", "-")
+                if lengths:
+                    of_lengths = f"{lengths['mean']:.1f}", f"{lengths['percentile95']:.0f}", str(lengths["max"])
+                lines.append((*start, str(number), *of_lengths, *end))
+                start, end = ("",) * len(OF_SPLIT), ("", "")
     return "\n".join(aligned(lines, left=NAMES))
-
-
-def lengths_text(lengths: dict[str, float] | None) -> tuple[str, ...]:
-    if lengths is None:
-        return ("-",) * 3
-    return f"{lengths['mean']:.1f}", f"{lengths['percentile95']:.0f}", str(lengths["max"])
 
 
 def labels_text(labels: dict[str, Any] | None) -> str:
@@ -157,7 +140,10 @@ def short_names(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
-    """Saves two panels for what ``stats.describe_folder`` says of each folder; the suffix decides the format.
+    """Save two panels for what ``describe_folder`` says of each folder; the suffix decides the format.
+
+    The left one has a bar for each sentence of the training set, or of the first split where there is none. The right
+    one has bars of both sets: the 0.6 that the paper states for MRPC is that of the validation set (0.64 in words).
 
     Raises:
         InputError: matplotlib is missing.
@@ -168,40 +154,32 @@ def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
         raise InputError("the plot needs matplotlib: pip install matplotlib, or give --no-plot") from None
     figure = Figure(figsize=(max(10.0, 4.0 + 1.6 * len(folders)), 4.5), layout="constrained")
     left, right = figure.subplots(1, 2)
-    draw_lengths(left, folders)
-    draw_differences(right, {name: folder for name, folder in folders.items() if folder["pairs"]})
+    left.set(title="Mean sentence length, training set", ylabel="tokens per sentence", xlabel="data set")
+    splits = [TRAIN if TRAIN in folder["splits"] else next(iter(folder["splits"])) for folder in folders.values()]
+    lengths = [folder["splits"][split]["lengths"] for split, folder in zip(splits, folders.values())]
+    means = [[facts["mean"] if facts else None for facts in both] for both in lengths]
+    draw_bars(left, means, ("first or only sentence", "second sentence"), "%.1f")
+    name_places(left, [name if split == TRAIN else f"{name} ({split})" for name, split in zip(folders, splits)])
+
+    right.set(title="First less second sentence of pairs", xlabel="data set of pairs")
+    right.set_ylabel("mean length difference, tokens")
+    pairs = {name: folder["splits"] for name, folder in folders.items() if folder["pairs"]}
+    if pairs:
+        differences = [[difference(splits, split) for split in (TRAIN, "valid")] for splits in pairs.values()]
+        draw_bars(right, differences, ("training set", "validation set"), "%+.2f")
+        low, high = right.get_ylim()
+        right.set_ylim(min(low, -SMALLEST_RANGE), max(high, SMALLEST_RANGE))
+        right.axhline(0, color="black", linewidth=0.8)
+        name_places(right, list(pairs))
+    else:
+        right.set(xticks=[], yticks=[])
+        right.text(0.5, 0.5, "no sentence pairs among these data sets", ha="center", transform=right.transAxes)
     with new_file(path) as work:
         figure.savefig(work, dpi=150)
 
 
-def draw_lengths(axes: Any, folders: dict[str, dict[str, Any]]) -> None:
-    """A bar for each sentence of the training set, or of the first split where there is none."""
-    splits = ["train" if "train" in folder["splits"] else next(iter(folder["splits"])) for folder in folders.values()]
-    lengths = [folder["splits"][split]["lengths"] for split, folder in zip(splits, folders.values())]
-    means = [[facts["mean"] if facts else None for facts in both] for both in lengths]
-    axes.set(title="Mean sentence length, training set", ylabel="tokens per sentence", xlabel="data set")
-    draw_bars(axes, means, ("first or only sentence", "second sentence"), "%.1f")
-    name_places(axes, [name if split == "train" else f"{name} ({split})" for name, split in zip(folders, splits)])
-
-
-def draw_differences(axes: Any, folders: dict[str, dict[str, Any]]) -> None:
-    """Bars of both sets: the 0.6 that the paper states for MRPC is that of the validation set (0.64 in words)."""
-    title, unit = "First less second sentence of pairs", "mean length difference, tokens"
-    axes.set(title=title, ylabel=unit, xlabel="data set of pairs")
-    if not folders:
-        axes.set(xticks=[], yticks=[])
-        axes.text(0.5, 0.5, "no sentence pairs among these data sets", ha="center", transform=axes.transAxes)
-        return
-    differences = [[difference(folder, split) for split in ("train", "valid")] for folder in folders.values()]
-    draw_bars(axes, differences, ("training set", "validation set"), "%+.2f")
-    low, high = axes.get_ylim()
-    axes.set_ylim(min(low, -SMALLEST_RANGE), max(high, SMALLEST_RANGE))
-    axes.axhline(0, color="black", linewidth=0.8)
-    name_places(axes, list(folders))
-
-
-def difference(folder: dict[str, Any], split: str) -> float | None:
-    value = folder["splits"].get(split, {}).get("difference")
+def difference(splits: dict[str, dict[str, Any]], split: str) -> float | None:
+    value = splits.get(split, {}).get("difference")
     return None if value is None else round(value, 2) + 0  # adding 0 makes -0.0 positive
 
 

@@ -1,9 +1,17 @@
 """The tasks of the paper, of GLUE and SuperGLUE, and of the quick start: files, columns, labels, metric, settings.
 
-The one place of these facts; whatever needs them reads them here. Sources: IDPG, Tables 1, 4 and 5 and appendix A.1;
-the files of gluebenchmark.com, super.gluebenchmark.com, SNLI 1.0, and the LM-BFF collection (CR, MR, SUBJ, MPQA);
-the README of aclImdb, whose settings here are those of IDPG's large tasks, as that paper has no IMDB;
-test files as nyu-mll/GLUE-baselines (download_glue_data.py) and huggingface/datasets (glue, super_glue) have them.
+Sources: IDPG, Tables 1, 4 and 5 and appendix A.1; the files of gluebenchmark.com, super.gluebenchmark.com, SNLI 1.0,
+and the LM-BFF collection (CR, MR, SUBJ, MPQA); the README of aclImdb, whose settings here are those of IDPG's large
+tasks, as that paper has no IMDB; test files as nyu-mll/GLUE-baselines (download_glue_data.py) and huggingface/datasets
+(glue, super_glue) have them.
+
+Labels. fairseq numbers the classes of a training set by their frequency. The table has the same order, so that a folder
+of a validation set alone fits a model that was trained on the whole (counts and their sources:
+tests/preprocess/test_tasks.py). A class's number means nothing outside its folder, and its name nothing outside its
+task: "1" is a paraphrase in QQP and an objective sentence in SUBJ. Labels of two tasks are the same where they mean the
+same. Sources of the meanings: label_classes of huggingface/datasets (datasets/glue/glue.py), where QQP's "duplicate"
+and MRPC's "equivalent" are one meaning here, as in ID-SPAM, Table 1; for CR, MR, SUBJ and MPQA the verbalisers of LPT's
+released code (encoder-only/data/process.py); for SuperGLUE what its tasks ask.
 """
 
 from __future__ import annotations
@@ -11,18 +19,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from .columns import aligned
 from .errors import InputError, did_you_mean
-from .task_labels import MEANINGS, label_order
+from .flags import aligned
 
+MAX_POSITIONS = 512  # tokens of an example: RoBERTa's
 Column = str | int  # a name in the header, or a number counted from 0
-TSV = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
-JSONL = {"train": "train.jsonl", "valid": "val.jsonl", "test": "test.jsonl"}
-FOLDERS = "folders"  # a layout: a file for each text, in a folder for each label
-CSV = {"train": "train.csv", "valid": "test.csv", "test": "test.csv"}  # the paper selects and reports on one split
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,12 @@ class Task:
 
     ``layout``: how its files are read, see ``readers``; ``files``: split → file name;
     ``folders``: names of the folder that holds them; ``texts``: columns of one or two sentences;
-    ``labels``: the classes as written in the files, () for regression, in the order that they get when there is no
-    training split (task_labels.py; else the most frequent first, as in fairseq); ``scale``: what regression scores
-    are divided by;
+    ``meanings``: what each class, as written in the files, means; {} for regression; in the order of the ids that
+    classes get without a training split (else the most frequent comes first, as in fairseq);
+    ``scale``: what regression scores are divided by;
     ``header``: whether files start with the names of their columns; ``test_texts``: columns of a test file that alone
     has such a header; ``number``: column of a test file with the benchmark's own number of each example;
-    ``skipped_labels``: rows without a gold label; ``trailing_fields``: rows may have more fields than the header;
-    ``by_choice``: a model's answer to a question is one of its examples, the likeliest to have the label 1.
+    ``skipped_labels``: rows without a gold label; ``trailing_fields``: rows may have more fields than the header.
     """
 
     name: str
@@ -74,7 +76,7 @@ class Task:
     folders: tuple[str, ...]
     texts: tuple[Column, ...]
     label: Column
-    labels: tuple[str, ...]
+    meanings: dict[str, str]
     metric: str = "accuracy"
     settings: str = "small"
     scale: float = 1.0
@@ -83,7 +85,10 @@ class Task:
     number: str | None = None
     skipped_labels: tuple[str, ...] = ()
     trailing_fields: bool = False
-    by_choice: bool = False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.meanings)
 
     @property
     def pairs(self) -> bool:
@@ -91,34 +96,45 @@ class Task:
 
     @property
     def regression(self) -> bool:
-        return not self.labels
+        return not self.meanings
 
     @property
-    def meanings(self) -> Mapping[str, str]:
-        """What each label means, in the words that it has in all tasks; {} where that is not known."""
-        return MEANINGS.get(self.name, {})
+    def by_choice(self) -> bool:
+        """Whether a model answers a question with one of its examples, the likeliest to have the label 1."""
+        return self.metric.startswith("choice_")
 
 
-def _glue(name: str, texts: tuple[Column, ...], label: Column, **more: Any) -> Task:
-    labels = () if "scale" in more else label_order(name)
-    more = {"files": TSV, "folders": (name, f"glue_data/{name}"), "number": "index", **more}
-    return Task(name, "tsv", texts=texts, label=label, labels=labels, **more)
+# {task: {class: meaning}}, the most frequent class of the training set first, equally frequent ones alphabetically
+INFERENCE = {"contradiction": "contradiction", "neutral": "neutral", "entailment": "entailment"}
+ENTAILMENT = {"entailment": "entailment", "not_entailment": "not entailment"}
+MEANINGS: dict[str, dict[str, str]] = {
+    **dict.fromkeys(("CR", "SST-2"), {"1": "positive", "0": "negative"}),
+    **dict.fromkeys(("MR", "MPQA", "Reviews"), {"0": "negative", "1": "positive"}),
+    "SUBJ": {"0": "subjective", "1": "objective"},
+    "IMDB": {"neg": "negative", "pos": "positive"},
+    **dict.fromkeys(("QNLI", "RTE"), ENTAILMENT),
+    "MRPC": {"1": "equivalent", "0": "not equivalent"},
+    "QQP": {"0": "not equivalent", "1": "equivalent"},
+    "STS-B": {},
+    "MNLI": INFERENCE,
+    "SNLI": {label: INFERENCE[label] for label in ("entailment", "contradiction", "neutral")},
+    "CB": {label: INFERENCE[label] for label in ("contradiction", "entailment", "neutral")},
+    "CoLA": {"1": "acceptable", "0": "unacceptable"},
+    "WNLI": {"0": "not entailment", "1": "entailment"},
+    "BoolQ": {"true": "yes", "false": "no"},
+    "WiC": {"false": "other sense", "true": "same sense"},
+    "WSC": {"false": "other thing", "true": "same thing"},
+    "COPA": {"0": "wrong choice", "1": "right choice"},
+    "MultiRC": {"0": "wrong answer", "1": "right answer"},
+    "ReCoRD": {"0": "wrong entity", "1": "right entity"},
+}
 
-
-def _lm_bff(name: str) -> Task:
-    folder = name.lower()
-    folders = (f"original/{folder}", folder, name)
-    return Task(name, "csv", CSV, folders, (1,), 0, label_order(name), header=False)
-
-
-def _super_glue(name: str, texts: tuple[str, str], layout: str = "jsonl", label: str = "label", **more: Any) -> Task:
-    folders = (name, f"SuperGLUE/{name}")
-    return Task(name, layout, JSONL, folders, texts, label, label_order(name), number="idx", **more)
-
-
+TSV = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
+JSONL = {"train": "train.jsonl", "valid": "val.jsonl", "test": "test.jsonl"}
+CSV = {"train": "train.csv", "valid": "test.csv", "test": "test.csv"}  # the paper selects and reports on one split
+FOLDERS = "folders"  # a layout: a file for each text, in a folder for each label
 FOLDERS_OF_TEXTS = {"train": "train", "valid": "test", "test": "test"}  # of IMDB; its train/unsup has no labels
 REVIEWS = {split: f"{split}.tsv" for split in ("train", "valid", "test")}  # of the quick start
-SENTENCES = ("sentence1", "sentence2")
 MNLI_FILES = {
     "train": "train.tsv",
     "valid": "dev_matched.tsv",
@@ -127,6 +143,36 @@ MNLI_FILES = {
     "test1": "test_mismatched.tsv",
 }
 
+
+def _single(name: str, layout: str, files: dict[str, str], folders: tuple[str, ...], **more: Any) -> Task:
+    """A task of single sentences in files without a header, the label in front."""
+    return Task(name, layout, files, folders, (1,), 0, MEANINGS[name], header=False, **more)
+
+
+def _lm_bff(name: str) -> Task:
+    folder = name.lower()
+    return _single(name, "csv", CSV, (f"original/{folder}", folder, name))
+
+
+def _glue(name: str, texts: tuple[Column, ...], label: Column, **more: Any) -> Task:
+    more = {"files": TSV, "folders": (name, f"glue_data/{name}"), "number": "index", **more}
+    return Task(name, "tsv", texts=texts, label=label, meanings=MEANINGS[name], **more)
+
+
+def _super_glue(name: str, texts: tuple[str, str], layout: str = "jsonl", label: str = "label", **more: Any) -> Task:
+    folders = (name, f"SuperGLUE/{name}")
+    return Task(name, layout, JSONL, folders, texts, label, MEANINGS[name], number="idx", **more)
+
+
+def _test_set(name: str, of: str, folder: str, file: str, texts: tuple[str, str]) -> Task:
+    """A test set that a model of the task ``of`` answers."""
+    layout, number, archive = ("tsv", "index", "glue_data") if file.endswith(".tsv") else ("jsonl", "idx", "SuperGLUE")
+    folders = (folder, f"{archive}/{folder}")
+    return Task(name, layout, {"test": file}, folders, texts, "label", MEANINGS[of], number=number)
+
+
+SENTENCES = ("sentence1", "sentence2")
+PREMISE = ("premise", "hypothesis")
 TASKS = {
     task.name: task
     for task in (
@@ -134,10 +180,8 @@ TASKS = {
         _lm_bff("MR"),
         _lm_bff("SUBJ"),
         _lm_bff("MPQA"),
-        Task("IMDB", FOLDERS, FOLDERS_OF_TEXTS, ("aclImdb",), (1,), 0, label_order("IMDB"), settings="large"),
-        Task(
-            "Reviews", "tsv", REVIEWS, ("quickstart/reviews", "reviews"), (1,), 0, label_order("Reviews"), header=False
-        ),
+        _single("IMDB", FOLDERS, FOLDERS_OF_TEXTS, ("aclImdb",), settings="large"),
+        _single("Reviews", "tsv", REVIEWS, ("quickstart/reviews", "reviews")),
         _glue("SST-2", ("sentence",), "label", settings="large"),
         _glue("QNLI", ("question", "sentence"), "label", settings="large"),
         _glue("RTE", SENTENCES, "label"),
@@ -148,36 +192,24 @@ TASKS = {
         _glue("CoLA", (3,), 1, metric="mcc", header=False, test_texts=("sentence",)),
         _glue("WNLI", SENTENCES, "label"),
         _glue("SNLI", SENTENCES, "gold_label", settings="supplementary", skipped_labels=("-",), number=None),
-        _super_glue("CB", ("premise", "hypothesis"), metric="acc_and_macro_f1"),
+        _super_glue("CB", PREMISE, metric="acc_and_macro_f1"),
         _super_glue("BoolQ", ("passage", "question")),
-        _super_glue("WiC", SENTENCES, layout="wic"),
-        _super_glue("WSC", ("text", "noun phrase"), layout="wsc"),
-        _super_glue("COPA", ("premise", "choice"), layout="copa", metric="choice_accuracy", by_choice=True),
-        _super_glue("MultiRC", ("passage", "question and answer"), layout="multirc", metric="f1a_and_em"),
+        _super_glue("WiC", SENTENCES, "wic"),
+        _super_glue("WSC", ("text", "noun phrase"), "wsc"),
+        _super_glue("COPA", ("premise", "choice"), "copa", metric="choice_accuracy"),
+        _super_glue("MultiRC", ("passage", "question and answer"), "multirc", metric="f1a_and_em"),
         _super_glue(
-            *("ReCoRD", ("passage", "query and entity"), "record", "answers"),
-            metric="choice_f1_and_em",
-            settings="large",
-            by_choice=True,
+            "ReCoRD", ("passage", "query and entity"), "record", "answers", metric="choice_f1_and_em", settings="large"
         ),
     )
 }
-
-
-def _test_set(name: str, of: str, folder: str, file: str, texts: tuple[str, str] = SENTENCES) -> Task:
-    """A test set that a model of the task ``of`` answers."""
-    layout, number = ("tsv", "index") if file.endswith(".tsv") else ("jsonl", "idx")
-    folders = (folder, f"{'glue_data' if layout == 'tsv' else 'SuperGLUE'}/{folder}")
-    return Task(name, layout, {"test": file}, folders, texts, "label", TASKS[of].labels, number=number)
-
-
 TEST_SETS = {  # of the benchmarks, without a training set of their own: the diagnostics; RTE as SuperGLUE has it
     test.name: test
     for test in (
-        _test_set("AX", "MNLI", "diagnostic", "diagnostic.tsv"),
-        _test_set("AX-b", "RTE", "AX-b", "AX-b.jsonl"),
-        _test_set("AX-g", "RTE", "AX-g", "AX-g.jsonl", ("premise", "hypothesis")),
-        _test_set("RTE-SuperGLUE", "RTE", "RTE", "test.jsonl", ("premise", "hypothesis")),
+        _test_set("AX", "MNLI", "diagnostic", "diagnostic.tsv", SENTENCES),
+        _test_set("AX-b", "RTE", "AX-b", "AX-b.jsonl", SENTENCES),
+        _test_set("AX-g", "RTE", "AX-g", "AX-g.jsonl", PREMISE),
+        _test_set("RTE-SuperGLUE", "RTE", "RTE", "test.jsonl", PREMISE),
     )
 }
 
@@ -198,9 +230,37 @@ def find_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     )
 
 
-def described(task: Task, label: str) -> str:
+# --- what labels mean -----------------------------------------------------------------------------
+
+
+def meanings_of(task: str | None, labels: Sequence[str]) -> list[str] | None:
+    """What each label means; None where the table does not say so of all: own data, or the answers of --efl."""
+    known = found.meanings if (found := {**TASKS, **TEST_SETS}.get(task or "")) else {}
+    return [known[label] for label in labels] if labels and known.keys() >= set(labels) else None
+
+
+def counterparts(task: str | None, labels: Sequence[str], other: str | None, others: Sequence[str]) -> list[str] | None:
+    """For each of a task's labels the one of another task that means the same; None where it is not known of all.
+
+    Raises:
+        InputError: the other task's labels mean something else.
+    """
+    ours, theirs = meanings_of(task, labels), meanings_of(other, others)
+    if ours is None or theirs is None:
+        return None
+    if sorted(ours) != sorted(theirs):
+        raise InputError(
+            f"the labels of {task} mean {', '.join(ours)}, and those of {other} {', '.join(theirs)}: a model of the "
+            "one says nothing about the other, name a task whose labels mean the same"
+        )
+    return [others[theirs.index(meaning)] for meaning in ours]
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def described(label: str, meaning: str) -> str:
     """A label, and what it means where that is not what it says."""
-    meaning = task.meanings.get(label, label)
     return label if meaning == label.replace("_", " ") else f"{label} ({meaning})"
 
 
@@ -209,7 +269,7 @@ def main(arguments: Sequence[str]) -> None:
     argparse.ArgumentParser("python -m preprocess tasks", description="Lists the known tasks.").parse_args(arguments)
     rows = [("task", "texts", "labels", "metric", "settings", "files")]
     for task in (*TASKS.values(), *TEST_SETS.values()):
-        labels = ", ".join(map(partial(described, task), task.labels)) or f"a score from 0 to {task.scale:g}"
+        labels = ", ".join(described(*item) for item in task.meanings.items()) or f"a score from 0 to {task.scale:g}"
         files = f"{task.folders[0]}/{{{','.join(dict.fromkeys(task.files.values()))}}}"
         trained = (task.metric, task.settings) if task.name in TASKS else ("-", "-")
         rows.append((task.name, "pair" if task.pairs else "single", labels, *trained, files))

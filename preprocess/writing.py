@@ -1,8 +1,8 @@
 """Folders and files that are there completely or not at all, whatever ends the process: all that this repository saves.
 
 They are filled under a hidden name beside their own, ``.NAME.xxxxxxxx``, and the bytes of a file reach the disk before
-the name does, so that a power cut leaves the old file or the new one. Whoever is killed while filling leaves that
-behind; the next call for the same NAME sweeps it up. What a living process fills is locked: a folder by the file
+the name does, so that a power cut leaves the old file or the new one. A killed process leaves that behind; the
+next call for the same NAME sweeps it up. What a living process fills is locked: a folder by the file
 ``lock`` within it, a file by itself. A folder without such a file is a stranger's and stays.
 """
 
@@ -55,7 +55,7 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
 
 
 def check_only(path: Path, names: Iterable[str]) -> None:
-    """Refuses to replace a folder with other files in it than those of ``names``, which are patterns of paths below it.
+    """Refuse to replace a folder with other files in it than those of ``names``, which are patterns of paths below it.
 
     Raises:
         InputError: naming one: raw files, a vocabulary, or somebody's own.
@@ -74,7 +74,7 @@ def scratch_folder(path: Path) -> Iterator[Path]:
     """A hidden folder ``.NAME.xxxxxxxx`` beside ``path``, locked, which goes away when the block ends."""
     with named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        work, lock = _locked_folder(path)
+        work, lock = _claim(path, folder=True)
         with lock:
             try:
                 with named(path, work):
@@ -95,7 +95,7 @@ def new_file(path: Path) -> Iterator[Path]:
     with named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         sweep(path)
-        work, file = _locked_file(path)
+        work, file = _claim(path, folder=False)
         with file:
             try:
                 with named(path, work):
@@ -115,7 +115,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def check_output(path: Path, option: str) -> None:
-    """Finds out before the work whether its result can be written; what stands there is left alone.
+    """Find out before the work whether its result can be written; what stands there is left alone.
 
     Raises:
         InputError: ``path`` is a folder, write-protected, or on a disk that is full or read-only.
@@ -209,33 +209,27 @@ def named(path: Path, work: Path | None = None) -> Iterator[None]:
 
 
 def sweep(path: Path) -> None:
-    """Removes what killed calls for the same ``path`` left; a folder that was being replaced comes back."""
+    """Remove what killed calls for the same ``path`` left; a folder that was being replaced comes back."""
     pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}({re.escape(path.suffix)})?")
     with contextlib.suppress(OSError):
         for left in [entry for entry in path.parent.iterdir() if pattern.fullmatch(entry.name)]:
             with contextlib.suppress(OSError):
-                _sweep_folder(left, path) if left.is_dir() else _sweep_file(left)
+                _sweep(left, path)
 
 
-def _sweep_folder(left: Path, path: Path) -> None:
-    if not os.listdir(left):
+def _sweep(left: Path, path: Path) -> None:
+    if left.is_dir() and not os.listdir(left):
         left.rmdir()  # killed before there was a lock
         return
-    with open(left / LOCK, "r+b") as lock:
-        _lock(lock)
+    with open(left / LOCK if left.is_dir() else left, "r+b") as file:
+        _lock(file)
         if (left / "old").is_dir() and not path.exists():
             os.rename(left / "old", path)
-        shutil.rmtree(left)
-
-
-def _sweep_file(left: Path) -> None:
-    with open(left, "r+b") as file:
-        _lock(file)
-        left.unlink()
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 def _sync_names(folder: Path) -> None:
-    """Makes a rename outlast a power cut, where the file system can."""
+    """Make a rename outlast a power cut, where the file system can."""
     with contextlib.suppress(OSError):
         names = os.open(folder, os.O_RDONLY)
         try:
@@ -244,32 +238,29 @@ def _sync_names(folder: Path) -> None:
             os.close(names)
 
 
-def _locked_folder(path: Path) -> tuple[Path, IO[bytes]]:
+def _claim(path: Path, folder: bool) -> tuple[Path, IO[bytes]]:
+    """A new hidden folder or file beside ``path``, and the file that is locked while it is filled."""
     while True:
-        work = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{'' if folder else path.suffix}")
         with named(path, work):
-            work.mkdir()
+            file = None if folder else open(work, "xb")
+            if folder:
+                work.mkdir()
         with contextlib.suppress(FileNotFoundError, BlockingIOError):  # swept up before it was locked: once more
-            lock = open(work / LOCK, "xb")
-            _hold(lock)
-            return work, lock
-
-
-def _locked_file(path: Path) -> tuple[Path, IO[bytes]]:
-    while True:
-        work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
-        with named(path, work):
-            file = open(work, "xb")
-        with contextlib.suppress(BlockingIOError):  # as above
-            _hold(file)
+            file = file or open(work / LOCK, "xb")
+            try:
+                _lock(file)
+            except BlockingIOError:
+                raise
+            except OSError:  # on file systems without locks nothing is locked, and nothing is swept up either
+                pass
             if os.fstat(file.fileno()).st_nlink:
                 return work, file
-        file.close()
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds the lock that a file stands for, once others have released it; the system does so when a process ends."""
+    """Hold the lock that a file stands for, once others have released it; the system does so when a process ends."""
     import fcntl
 
     with open(path, "a+") as file:  # which does not wait for the other end of a pipe
@@ -277,18 +268,8 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _hold(file: IO[bytes]) -> None:
-    """Locks what this process fills; on file systems without locks nothing is, and nothing is swept up either."""
-    try:
-        _lock(file)
-    except BlockingIOError:
-        raise
-    except OSError:
-        pass
-
-
 def _lock(file: IO[bytes]) -> None:
-    """Raises BlockingIOError if another process holds it; the system frees it however that one ends."""
+    """Raise BlockingIOError if another process holds it; the system frees it however that one ends."""
     import fcntl
 
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

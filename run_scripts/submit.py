@@ -23,12 +23,11 @@ import numpy as np
 
 from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
 from fairseq_idpg.tasks.folder import preprocess_facts
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, check_split
 from preprocess.errors import InputError, command_line
 from preprocess.flags import named_path, positive
 from preprocess.questions import Questions, question_file
 from preprocess.tasks import TASKS, Task
-from preprocess.validation import check_split
 from preprocess.writing import check_output, new_file
 
 from .report.choice import Choice, add_choice_options, check_row, take_runs

@@ -51,10 +51,9 @@ from fairseq_idpg.saving.tensors import FINGERPRINT
 from fairseq_idpg.tasks.folder import preprocess_facts
 from preprocess import cli
 from preprocess.checksums import content_digest
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, check_split
 from preprocess.encoders import load_encoder
-from preprocess.validation import check_split
-from preprocess.vector_files import read_vectors
+from preprocess.glove import read_vectors
 from run_scripts.report import __main__ as report
 from run_scripts.sweep import __main__ as sweep
 from tests.checkpoints.hf_folders import build as write_hugging_face

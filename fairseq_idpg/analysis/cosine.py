@@ -17,9 +17,8 @@ import numpy as np
 import torch.nn.functional as F
 from scipy import stats
 
-from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
-from preprocess.flags import named_path
+from preprocess.flags import aligned, named_path
 from preprocess.stats import draw_bars
 from preprocess.tasks import TASKS
 from preprocess.writing import check_apart, check_output, check_replaces_nothing, new_file, write_output

@@ -15,8 +15,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from preprocess.readers import is_text
+from preprocess.splits import EFL_DESCRIPTIONS, ENTAILED, NOT_ENTAILED
 from preprocess.tasks import TASKS
-from preprocess.transforms import EFL_DESCRIPTIONS, ENTAILED, NOT_ENTAILED
 
 from ..errors import InputError, ModelFault
 from ..out_of_memory import refuse_batch

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from preprocess.binarize import LONGEST_CHUNK
+from preprocess.build import LONGEST_CHUNK
 from preprocess.readers import distinct, is_text
 from preprocess.sources import Source
-from preprocess.transforms import CSV_QUOTED
+from preprocess.splits import CSV_QUOTED
 
 from ..errors import InputError
 from .prediction import Text

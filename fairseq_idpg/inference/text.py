@@ -12,13 +12,11 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from preprocess.binarize import truncate
+from preprocess.build import truncate
 from preprocess.checksums import sha256
 from preprocess.dictionary import MASK, SPECIAL
-from preprocess.encoders import ENCODERS, GPT2_FOLDER, load_encoder
-from preprocess.encoders.base import Encoder
-from preprocess.glove import SplitWords, mean_vectors, text_words
-from preprocess.vector_files import read_vectors, vector_files
+from preprocess.encoders import ENCODERS, GPT2_FOLDER, Encoder, load_encoder
+from preprocess.glove import SplitWords, mean_vectors, read_vectors, text_words, vector_files
 
 from ..errors import InputError, ModelLost
 from ..representations.kinds import GLOVE

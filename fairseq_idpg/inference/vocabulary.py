@@ -9,11 +9,10 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from preprocess.checksums import FOLDER_FACTS
-from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER, MASK
-from preprocess.encoders import folder_encoder, load_encoder, vocab_folder
-from preprocess.encoders.base import Encoder
+from preprocess.encoders import Encoder, folder_encoder, load_encoder, vocab_folder
+from preprocess.flags import aligned
 
 from ..errors import InputError
 from .trained import load_dictionary

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from preprocess.checksums import regular, sha256
-from preprocess.vector_files import UNREADABLE, open_array
+from preprocess.indexed import UNREADABLE, open_array
 from preprocess.writing import locked, write_text
 
 from ..backbone.weights import GEOMETRY

@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 from fairseq.data import Dictionary
 
 from preprocess.errors import escaped
-from preprocess.task_labels import counterparts
+from preprocess.tasks import counterparts
 
 from ..errors import InputError
 from .configuration import fits

@@ -11,15 +11,13 @@ import numpy as np
 from fairseq.data import Dictionary, data_utils
 
 from preprocess.checksums import FOLDER_FACTS
-from preprocess.data_folder import DataFolder
-from preprocess.encoders import check_encoder, folder_encoder, load_encoder
-from preprocess.encoders.base import Encoder
+from preprocess.data_folder import DataFolder, check_split
+from preprocess.encoders import Encoder, check_encoder, folder_encoder, load_encoder
 from preprocess.few_shot import has_exchanged_pairs
 from preprocess.flags import flag_name
 from preprocess.glove import read_facts
 from preprocess.questions import Questions, question_file
 from preprocess.split_scores import OF_QUESTIONS, OF_TEXTS
-from preprocess.validation import check_split
 
 from ..errors import PREPROCESS, InputError
 from ..metrics import REPORT

@@ -24,7 +24,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from preprocess.dictionary import MASK
-from preprocess.encoders.base import Encoder
+from preprocess.encoders import Encoder
 
 from ..errors import InputError
 from ..models.config import predicts_words

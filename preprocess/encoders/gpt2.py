@@ -19,8 +19,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from ..dictionary import EOS, FILLER
 from ..errors import InputError, reason_of
-from .base import CACHED_WORDS, ByteLevel, find_file
-from .hugging_face import SPECIAL_TOKENS, piece_numbers, read_settings
+from . import CACHED_WORDS, ByteLevel, find_file
+from .hugging_face import SPECIAL_TOKENS, piece_numbers, read_merges, read_settings
 
 
 def words_pattern(letter: str, number: str, other: str) -> str:
@@ -33,12 +33,6 @@ ASCII_WORD = re.compile(words_pattern("[A-Za-z]", "[0-9]", r"[^\sA-Za-z0-9]"), r
 ID = np.dtype(np.int32)
 END = np.asarray([EOS], ID).tobytes()
 CLASSES = ("GPT2", "Roberta", "Longformer", "Bart")  # tokenizers of transformers that are GPT-2's
-
-
-def read_merges(path: Path) -> list[tuple[str, str]]:
-    lines = path.read_text(encoding="utf-8").split("\n")
-    pairs = (line.split() for line in lines if line and not line.startswith("#version"))
-    return [(first, second) for first, second in pairs]
 
 
 def check_pieces(pieces: Any, merges: Sequence[tuple[str, str]]) -> None:

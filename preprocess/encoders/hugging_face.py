@@ -31,6 +31,14 @@ FAIRSEQ_SPECIAL = SPECIAL_TOKENS[1]
 UNUSED = ("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")  # CamemBERT's
 
 
+CONFIG = "tokenizer_config.json"
+# tokenizer_config.json's names of tokens that no text becomes, and of tokens that a text may hold
+ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+ADDITIONAL = ("additional_special_tokens", "extra_special_tokens")
+# its names of how words are found, where that is what the plain files and tokenizer.json do
+WORDS = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece", "do_basic_tokenize": True}
+
+
 class Vocabulary(NamedTuple):
     """Tokens by Hugging Face id; `merges` if they come from a byte-level BPE."""
 
@@ -39,12 +47,7 @@ class Vocabulary(NamedTuple):
     merges: Merges | None = None
 
 
-CONFIG = "tokenizer_config.json"
-# tokenizer_config.json's names of tokens that no text becomes, and of tokens that a text may hold
-ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-ADDITIONAL = ("additional_special_tokens", "extra_special_tokens")
-# its names of how words are found, where that is what the plain files and tokenizer.json do
-WORDS = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece", "do_basic_tokenize": True}
+# --- files of vocabularies ------------------------------------------------------------------------
 
 
 def read_json(path: Path) -> Any:
@@ -55,11 +58,11 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path}: not valid JSON ({error})") from error
 
 
-def _by_id(path: Path, ids: dict[str, int]) -> list[str]:
+def _vocabulary(path: Path, ids: dict[str, int], merges: Merges | None = None) -> Vocabulary:
     tokens = sorted(ids, key=ids.__getitem__)
     if [ids[token] for token in tokens] != list(range(len(tokens))):
         raise ValueError(f"{path}: the token ids are not 0 to {len(tokens) - 1}, each once")
-    return tokens
+    return Vocabulary(path, tokens, merges)
 
 
 def _added(folder: Path) -> dict[str, int]:
@@ -68,10 +71,14 @@ def _added(folder: Path) -> dict[str, int]:
 
 
 def _merge(line: Any) -> tuple[str, str]:
-    parts = line.split(" ") if isinstance(line, str) else line
-    if len(parts) != 2:
-        raise TypeError(f"merge {line!r}")
-    return parts[0], parts[1]
+    first, second = line.split(" ") if isinstance(line, str) else line
+    return first, second
+
+
+def read_merges(path: Path) -> Merges:
+    """Read vocab.bpe or merges.txt: two pieces a line."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [_merge(line.rstrip()) for line in lines if line and not line.startswith("#version")]
 
 
 def read_tokenizer_json(path: Path) -> Vocabulary:
@@ -79,36 +86,25 @@ def read_tokenizer_json(path: Path) -> Vocabulary:
     content = read_json(path)
     model = content["model"]
     vocabulary = model["vocab"]
-    if isinstance(vocabulary, list):
-        ids = {piece: i for i, (piece, _) in enumerate(vocabulary)}
-    else:
-        ids = dict(vocabulary)
+    ids = {piece: i for i, (piece, _) in enumerate(vocabulary)} if isinstance(vocabulary, list) else dict(vocabulary)
     ids.update({token["content"]: token["id"] for token in content.get("added_tokens", ())})
-    merges = [_merge(line) for line in model["merges"]] if "merges" in model else None
-    return Vocabulary(path, _by_id(path, ids), merges)
+    return _vocabulary(path, ids, [_merge(line) for line in model["merges"]] if "merges" in model else None)
 
 
 def read_vocab_txt(path: Path) -> Vocabulary:
     """Read WordPiece tokens, one a line."""
     # Not splitlines(): that also splits at U+2028, which is itself a token of some vocabularies.
     with path.open(encoding="utf-8") as lines:
-        tokens = [line.rstrip("\n") for line in lines]
-    ids = {token: i for i, token in enumerate(tokens)}
-    ids.update(_added(path.parent))
-    return Vocabulary(path, _by_id(path, ids))
+        ids = {line.rstrip("\n"): i for i, line in enumerate(lines)}
+    return _vocabulary(path, {**ids, **_added(path.parent)})
 
 
 def read_vocab_json(path: Path) -> Vocabulary:
     """Read a byte-level BPE: vocab.json and merges.txt beside it."""
-    merges_path = path.with_name("merges.txt")
-    if not merges_path.is_file():
-        raise ValueError(f"{merges_path}: missing; vocab.json is of no use without it")
-    with merges_path.open(encoding="utf-8") as lines:
-        rows = [line.rstrip("\n") for line in lines]
-    start = 1 if rows and rows[0].startswith("#version") else 0
-    merges = [_merge(row) for row in rows[start:] if row]
-    ids = {**read_json(path), **_added(path.parent)}
-    return Vocabulary(path, _by_id(path, ids), merges)
+    merges = path.with_name("merges.txt")
+    if not merges.is_file():
+        raise ValueError(f"{merges}: missing; vocab.json is of no use without it")
+    return _vocabulary(path, {**read_json(path), **_added(path.parent)}, read_merges(merges))
 
 
 def read_sentencepiece(path: Path) -> Vocabulary:
@@ -120,8 +116,7 @@ def read_sentencepiece(path: Path) -> Vocabulary:
     return Vocabulary(path, [*FAIRSEQ_SPECIAL[:4], *pieces, FAIRSEQ_SPECIAL[4]])
 
 
-# In order of preference: tokenizer.json alone also holds tokens that were added later.
-READERS = {
+READERS = {  # in order of preference: tokenizer.json alone also holds tokens that were added later
     "tokenizer.json": read_tokenizer_json,
     "vocab.txt": read_vocab_txt,
     "vocab.json": read_vocab_json,
@@ -145,6 +140,9 @@ def read_vocabulary_file(path: Path) -> Vocabulary:
         if isinstance(error, ValueError) and str(path.parent) in str(error):  # it names this file or one beside it
             raise
         raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
+
+
+# --- settings beside them -------------------------------------------------------------------------
 
 
 def read_config(folder: Path, name: str = CONFIG) -> dict[str, Any]:
@@ -199,11 +197,13 @@ def read_settings(folder: Path, classes: Sequence[str], **followed: Any) -> dict
     return config
 
 
+# --- vocabularies as dictionaries of fairseq ------------------------------------------------------
+
+
 def byte_symbols() -> list[str]:
     """Return GPT-2's 256 one-character byte names in the order of its ids.
 
-    Bytes with a visible Latin-1 character stand for themselves and come first; the others follow
-    as U+0100, U+0101 ...
+    Bytes with a visible Latin-1 character stand for themselves and come first; the others follow as U+0100 ...
     """
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     return [chr(byte) for byte in visible] + [chr(0x100 + i) for i in range(256 - len(visible))]

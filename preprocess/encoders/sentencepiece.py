@@ -11,7 +11,7 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from ..errors import InputError, reason_of
-from .base import PieceEncoder
+from . import PieceEncoder
 from .hugging_face import FAIRSEQ_SPECIAL, Vocabulary, dictionary_symbols, fairseq_order, read_settings
 
 SPECIAL_PIECES = ["<unk>", "<s>", "</s>"]

@@ -17,7 +17,7 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from ..errors import InputError
-from .base import LACKING, ByteLevel, PieceEncoder
+from . import LACKING, ByteLevel, PieceEncoder
 from .hugging_face import (
     CONFIG,
     WORDS,

@@ -28,9 +28,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from preprocess.columns import aligned
 from preprocess.errors import command_line
-from preprocess.flags import learning_rate, named_path, positive
+from preprocess.flags import aligned, learning_rate, named_path, positive
 from preprocess.writing import write_text
 
 from .. import PARENT, ROOT, module

@@ -21,11 +21,9 @@ from fairseq_idpg.models.config import fill_method_options, open_options
 from fairseq_idpg.tasks.dataset import grouped_by_length
 from fairseq_idpg.tasks.positions import prompt_block
 from preprocess import split_scores
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, check_split
 from preprocess.errors import InputError
-from preprocess.rows import MAX_POSITIONS
-from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
-from preprocess.validation import check_split
+from preprocess.tasks import MAX_POSITIONS, WARM_UP, WHOLE_MODEL, Settings
 
 from .. import ROOT
 from .experiment import Experiment

@@ -28,13 +28,12 @@ from fairseq_idpg.saving.record import Record, check_same_data, listed
 from fairseq_idpg.tasks.folder import folder_record, preprocess_facts
 from fairseq_idpg.tasks.positions import check_position
 from fairseq_idpg.training.arguments import check_arguments
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, check_split
 from preprocess.dictionary import MASK
 from preprocess.errors import InputError, did_you_mean
 from preprocess.few_shot import check_source
+from preprocess.splits import ENTAILED, NOT_ENTAILED
 from preprocess.tasks import Task, find_task
-from preprocess.transforms import ENTAILED, NOT_ENTAILED
-from preprocess.validation import check_split
 
 from .command import training_command
 from .evaluation import REPORTED

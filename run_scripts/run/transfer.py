@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from preprocess.errors import InputError
-from preprocess.task_labels import counterparts
-from preprocess.tasks import Task, find_task
+from preprocess.tasks import Task, counterparts, find_task
 
 from .experiment import ARROW, Experiment
 
@@ -37,7 +36,7 @@ def check_pair(option: str, source: Task, target: Task) -> None:
     else:
         if counterparts(source.name, source.labels, target.name, target.labels) is None:
             silent = target if source.meanings else source
-            reason = f"preprocess/task_labels.py does not say what the labels of {silent.name} mean: add them there"
+            reason = f"preprocess/tasks.py does not say what the labels of {silent.name} mean: add them there"
     if reason:
         raise InputError(f"{option} {target.name}: {reason}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairseq_idpg import load
-from preprocess.transforms import EFL_DESCRIPTIONS
+from preprocess.splits import EFL_DESCRIPTIONS
 from tests.inference.conftest import texts
 from tests.inference.saved import write_checkpoint
 from tests.preprocess.commands import run as preprocess

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.representations.word_vectors import load_vectors
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, token_digests
 from preprocess.errors import InputError
 from preprocess.few_shot import few_shot, select_rows
 from preprocess.glove import read_facts, write_facts
-from preprocess.validation import token_digests
 from tests.folders import write_folder, write_questions
 from tests.preprocess.commands import run
 
@@ -106,7 +105,6 @@ def test_folder_holds_the_chosen_rows(sources, tmp_path, kind):
     few_shot(source, 6, 4, 3, False, tmp_path / "few-bin")
     made = DataFolder(tmp_path / "few-bin")
     train, valid = select_rows(source, 6, 4, 3, False)
-    assert (made.inputs, made.splits, made.regression) == (source.inputs, ["train", "valid", "test"], source.regression)
     for split, rows in (("train", train), ("valid", valid)):
         for part in source.inputs:
             everything = rows_of(source, part, "train")

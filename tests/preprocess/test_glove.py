@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preprocess.encoders import load_encoder
+from preprocess.glove import read_vectors
 from preprocess.indexed import IndexedWriter
-from preprocess.vector_files import read_vectors
 from tests.preprocess.commands import run, write_vocab
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -186,15 +186,13 @@ FORMATS = {  # the file that is named, and what is written
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [*FORMATS, "package"])
 def test_formats(data, vocab, tmp_path, name):
-    (tmp_path / name.split("/")[0]).write_bytes(FORMATS[name])
+    if name == "package":
+        write_package(tmp_path / name)
+    else:
+        (tmp_path / name.split("/")[0]).write_bytes(FORMATS[name])
     assert glove(tmp_path / name, vocab, data) == 0
-    check(data, "train", TRAIN)
-
-
-def test_an_array_and_its_words(data, vocab, tmp_path):
-    assert glove(write_package(tmp_path / "package"), vocab, data) == 0
     check(data, "train", TRAIN)
 
 
@@ -248,16 +246,13 @@ def test_bad_vectors(data, vocab, tmp_path, capsys, name, content, named):
 
 
 def test_encoder_that_the_folder_records(data, vectors, vocab):
+    assert glove(vectors, None, data) == 1
+    for record in ("{", '{"bpe": "x", "vocab": "y"}'):
+        (data / "preprocess.json").write_text(record)
+        assert glove(vectors, None, data) == 1 and not (data / "glove").exists()
     (data / "preprocess.json").write_text(json.dumps({"bpe": "gpt2", "vocab": str(vocab)}))
     assert glove(vectors, None, data) == 0
     check(data, "train", TRAIN)
-
-
-@pytest.mark.parametrize("record", [None, "{", '{"bpe": "x", "vocab": "y"}'])
-def test_bad_record(data, vectors, record):
-    if record is not None:
-        (data / "preprocess.json").write_text(record)
-    assert glove(vectors, None, data) == 1 and not (data / "glove").exists()
 
 
 def test_other_vocabulary(data, vectors, vocab, tmp_path, capsys):

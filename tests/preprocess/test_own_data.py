@@ -2,13 +2,12 @@
 
 import gzip
 import hashlib
-import json
 import sys
 
 import pytest
 
 from preprocess.labels import SHOWN
-from preprocess.transforms import EFL_DESCRIPTIONS
+from preprocess.splits import EFL_DESCRIPTIONS
 from tests.preprocess.commands import FakeDataset, install_hub
 
 PAIRS = "id\tfirst\tsecond\tscore\n1\tone a\tone b\t4\n2\ttwo a\ttwo b\t1\n"
@@ -121,7 +120,7 @@ def test_pairs_are_cut_and_counted_whichever_sentence_is_cut_or_empty(commands):
 
 
 def test_several_workers_and_chunks_write_the_same(commands, monkeypatch):
-    monkeypatch.setattr("preprocess.binarize.CHUNK", 3)
+    monkeypatch.setattr("preprocess.build.CHUNK", 3)
     path = commands.write("x.tsv", "t\tlabel\n" + "".join(f"{'w ' * (i % 5)}{i}\t{i % 3}\n" for i in range(20)))
     options = ["--from-tsv", f"train={path}", "--text-columns", "t"]
     one, two = commands.ok("one", *options), commands.ok("two", *options, "--workers", "2")
@@ -231,11 +230,9 @@ def test_a_split_that_was_trained_on_is_told(commands):
 
 def test_training_splits_that_fairseq_joins_are_told(commands):
     """It reads them up to the first number that is not there, without a word about the others."""
-    names = ("train", "train1", "train3", "valid")
-    files = {name: commands.write(f"{name}.tsv", f"{TABLE}{name}\ta\n") for name in names}
 
     def said(*names):
-        splits = [f"{name}={files[name]}" for name in names]
+        splits = [f"{name}={commands.write(f'{name}.tsv', TABLE)}" for name in names]
         commands.ok("x", "--from-tsv", *splits, "--text-columns", "text", "--overwrite")
         return [line for line in commands.capsys.readouterr().out.splitlines() if "fairseq-train" in line]
 
@@ -252,28 +249,25 @@ def test_pairs_that_a_model_has_no_room_for_are_counted(commands):
     path = commands.write("x.tsv", "a\tb\tlabel\n" + "".join(f"{'x' * a}\t{'y' * b}\t{a}\n" for a, b in pairs))
     data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "a", "b")
     assert [data.rows(part, "train").lengths.tolist() for part in data.inputs] == [[251, 251, 2], [259, 260, 512]]
-    lines = [line.split() for line in commands.capsys.readouterr().out.splitlines()]
-    header, counts = (next(line for line in lines if line[:1] == [name]) for name in ("split", "train"))
+    header, counts = (line.split() for line in commands.capsys.readouterr().out.split("\n")[1:3])
     assert counts[header.index(">512") - len(header)] == "2"  # tokens of both sentences stand before it
 
 
 def test_log_says_what_was_read(commands):
     path = commands.write("x.tsv", "t\tlabel\na\t1\nbroken\nb\t0\n")
-    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "t")
+    own = ["--from-tsv", f"train={path}", "--text-columns", "t"]
+    data = commands.ok("x", *own)
     log = (data.path / "preprocess.log").read_text(encoding="utf-8")
     assert "command: python -m preprocess x --from-tsv" in log and "numpy" in log
     assert f"malformed: {path} line 3: " in log
     for file in (path, commands.vocab / "dict.txt"):
         assert f"sha256 {hashlib.sha256(file.read_bytes()).hexdigest()} {file}" in log
-    record = json.loads((data.path / "preprocess.json").read_text())
-    fingerprint = record.pop("vocab_sha256")
+    fingerprint = (record := data.facts()).pop("vocab_sha256")
     vocab = str(commands.vocab.resolve())
     assert record == {"task": "x", "bpe": "gpt2", "vocab": vocab, "scale": None, "max_length": None}
     dictionary, merges = commands.vocab / "dict.txt", commands.vocab / "vocab.bpe"
     dictionary.write_text(dictionary.read_text() + "more 1\n")  # every folder has a copy, with a fingerprint of its own
-    scores = commands.ok("y", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression", "5")
-    record = json.loads((scores.path / "preprocess.json").read_text())
-    assert record["vocab_sha256"] == fingerprint and record["scale"] == 5
+    scores = commands.ok("y", *own, "--regression", "5").facts()
+    assert scores["vocab_sha256"] == fingerprint and scores["scale"] == 5
     merges.write_text(merges.read_text() + "#version: other\n")
-    again = commands.ok("z", "--from-tsv", f"train={path}", "--text-columns", "t")
-    assert json.loads((again.path / "preprocess.json").read_text())["vocab_sha256"] != fingerprint
+    assert commands.ok("z", *own).facts()["vocab_sha256"] != fingerprint

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preprocess.checksums import content_digest, write_checksums
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, check_split
 from preprocess.errors import InputError
 from preprocess.few_shot import few_shot, select_rows
 from preprocess.questions import AnswerText, parse_questions, question_line
-from preprocess.validation import check_split
 from tests.folders import write_folder, write_questions
 
 SCORES = st.floats(0, 1)

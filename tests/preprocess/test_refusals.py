@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from preprocess.validation import check_split
+from preprocess.data_folder import check_split
 from tests.preprocess.commands import install_hub
 
 TABLE = "t\tlabel\na\t1\n"
@@ -143,6 +143,7 @@ REFUSED = [  # arguments, files, what the line names
         *raw("RTE", {"RTE/test.tsv": "index\tsentence1\tsentence2\n0\tA\tB\n0\tC\tD\n"}, *TEST),
         "test.tsv line 3: index '0'",
     ),
+    (*raw("RTE", {"RTE/test.tsv": "index\tsentence1\tsentence2\nx\tA\tB\n"}, *TEST), "test.tsv line 2: index 'x'"),
     (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": 0}}\n{CB}}}\n'}, *TEST), "CB/test.jsonl"),
     *(
         (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": {number}}}\n'}, *TEST), "test.jsonl line 1")

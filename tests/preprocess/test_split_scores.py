@@ -92,11 +92,11 @@ def test_choices_as_jiant_makes_them(examples):
 def official(text):
     """The words of an answer (normalize_answer in ReCoRD's evaluate.py)."""
     plain = "".join(sign for sign in text.lower() if sign not in set(string.punctuation))
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", plain).split())
+    return re.sub(r"\b(a|an|the)\b", " ", plain).split()
 
 
 def official_f1(one, other):
-    one, other = official(one).split(), official(other).split()
+    one, other = official(one), official(other)
     same = sum((Counter(one) & Counter(other)).values())
     if not same:
         return 0

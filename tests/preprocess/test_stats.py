@@ -1,7 +1,6 @@
 """The table, the numbers and the plot, against plain computations on what fairseq reads."""
 
 import json
-import statistics
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,17 +34,13 @@ def in_tmp(tmp_path, monkeypatch):
 
 def test_numbers(folders):
     facts = describe_folder(DataFolder(folders["pairs"]))["splits"]["train"]
-    lengths = []
-    for part in ("input0", "input1"):
-        dataset = load_indexed_dataset(str(folders["pairs"] / part / "train"), None, "mmap")
-        lengths.append([len(row) - 1 for row in dataset])
-    assert facts["examples"] == len(lengths[0])
+    datasets = [load_indexed_dataset(f"{folders['pairs']}/{part}/train", None, "mmap") for part in ("input0", "input1")]
+    lengths = np.array([[len(row) - 1 for row in dataset] for dataset in datasets])
+    assert facts["examples"] == lengths.shape[1] and facts["too_long"] == 0
     for found, plain in zip(facts["lengths"], lengths):
-        assert found["mean"] == pytest.approx(statistics.mean(plain))
-        assert found["percentile95"] == pytest.approx(np.percentile(plain, 95))
-        assert found["max"] == max(plain)
-    differences = [first - second for first, second in zip(*lengths)]
-    assert facts["difference"] == pytest.approx(statistics.mean(differences)) and facts["too_long"] == 0
+        expected = {"mean": plain.mean(), "percentile95": np.percentile(plain, 95), "max": plain.max()}
+        assert found == pytest.approx(expected)
+    assert facts["difference"] == pytest.approx((lengths[0] - lengths[1]).mean())
 
 
 def test_labels(folders):
@@ -68,7 +63,7 @@ def test_command(folders, in_tmp, capsys):
     numbers = json.loads((in_tmp / "sub" / "numbers.json").read_text())
     pairs = numbers["pairs"]
     assert {**describe_folder(DataFolder(folders["pairs"])), "in_others": pairs["in_others"]} == pairs
-    assert names_in(in_tmp) == ["stats.png", "sub"]
+    assert sorted(path.name for path in in_tmp.iterdir()) == ["stats.png", "sub"]
 
 
 def test_labels_are_no_commands_to_the_terminal(in_tmp, capsys):
@@ -79,10 +74,6 @@ def test_labels_are_no_commands_to_the_terminal(in_tmp, capsys):
     assert run(["stats", str(folder), "--no-plot"]) == 0
     printed = capsys.readouterr().out
     assert "\\x1b[2J: " in printed and "\x1b" not in printed and len(printed) < 200_000
-
-
-def names_in(folder):
-    return sorted(path.name for path in folder.iterdir())
 
 
 def test_split_without_labels_and_empty_split(folders, tmp_path, capsys):
@@ -122,12 +113,9 @@ def test_examples_that_are_trained_on_are_counted(tmp_path):
 def test_examples_that_stand_in_another_folder_are_counted(tmp_path, capsys):
     """In any of its splits, twice in a split is twice; not those of another vocabulary, nor one sentence of a pair."""
     folders = {name: write_folder(tmp_path / f"{name}-bin", pairs=name == "pairs") for name in ("a", "b", "c", "pairs")}
-    texts = {
-        "a": ([[5, 6, 2], [7, 2]], [[5, 6, 2], [5, 6, 2], [8, 2], [9, 2]]),
-        "b": ([[9, 2], [6, 5, 2]], [[5, 6, 2]]),
-    }
+    a = ([[5, 6, 2], [7, 2]], [[5, 6, 2], [5, 6, 2], [8, 2], [9, 2]])
     for name, folder in folders.items():
-        for split, sentences in zip(("train", "valid"), texts.get(name, texts["a"])):
+        for split, sentences in zip(("train", "valid"), ([[9, 2], [6, 5, 2]], [[5, 6, 2]]) if name == "b" else a):
             for part in ("input0", "input1") if name == "pairs" else ("input0",):
                 write_indexed(folder / part / split, sentences)
             write_indexed(folder / "label" / split, [[4, 2]] * len(sentences))

@@ -8,8 +8,7 @@ import pytest
 
 from preprocess import split_scores
 from preprocess.errors import InputError
-from preprocess.task_labels import LABEL_COUNTS, MEANINGS, TEXT, UNVERIFIED, counterparts, meanings_of
-from preprocess.tasks import SETTINGS, TASKS, TEST_SETS
+from preprocess.tasks import SETTINGS, TASKS, TEST_SETS, counterparts, meanings_of
 
 ALL = {**TASKS, **TEST_SETS}
 METRICS = {"accuracy", "mcc", "acc_and_f1", "pearson_and_spearman", *split_scores.METRICS}  # fairseq's names, and ours
@@ -64,20 +63,14 @@ def test_sentences_of_lm_bff(name, commands):
     folder = f"original/{name.lower()}"
     commands.write(f"{folder}/train.csv", '0,plain\n1,"with, comma"\n1,"with ""quotes"""\n')
     commands.write(f"{folder}/test.csv", "0,a test\n")
-    data = commands.ok(name, "--raw", commands.raw)
+    assert commands.texts(commands.ok(name, "--raw", commands.raw / folder), "valid") == ["a test"]
+    data = commands.ok(name, "--raw", commands.raw, "--overwrite")
     assert data.splits == ["train", "valid", "test"]
     assert commands.texts(data, "train") == ["plain", "with, comma", 'with "quotes"']
     assert commands.texts(data, "valid") == commands.texts(data, "test") == ["a test"]
     assert data.label_names == ["1", "0"]
     kept = commands.ok(name, "--raw", commands.raw, "--csv-quotes", "keep", "--overwrite")
     assert commands.texts(kept, "train") == ["plain", '"with, comma"', '"with ""quotes"""']
-
-
-@pytest.mark.parametrize(("task", "folder"), [("CR", "original/cr"), ("MR", "mr"), ("MR", "mine")])
-def test_the_folder_itself(task, folder, commands):
-    for split in ("train", "test"):
-        commands.write(f"{folder}/{split}.csv", "1,fine\n0,awful\n")
-    assert commands.texts(commands.ok(task, "--raw", commands.raw / folder), "train") == ["fine", "awful"]
 
 
 def test_cola_has_a_header_in_its_test_file_only(commands):
@@ -274,21 +267,6 @@ def test_numbers_of_glue(name, commands):
     assert commands.texts(data, "test") == ["A"] * 3
 
 
-@pytest.mark.parametrize("number", ["x", "", "-1", "0"])  # the last is there a second time
-def test_numbers_of_glue_that_are_none(number, commands):
-    commands.write("RTE/test.tsv", f"index\tsentence1\tsentence2\n0\tA.\tB.\n{number}\tC.\tD.\n1\tE.\tF.\n")
-    data = commands.ok("RTE", "--raw", commands.raw, "--splits", "test", "--skip-bad")
-    assert data.numbers("test") == [(0,), (1,)] and commands.texts(data, "test") == ["A.", "E."]
-    assert f"skipped line 3: index {number!r} " in commands.capsys.readouterr().out
-
-
-def test_numbers_of_both_test_sets_of_mnli(commands):
-    for file in ("test_matched", "test_mismatched"):
-        commands.write(f"MNLI/{file}.tsv", f"index\tsentence1\tsentence2\n{len(file)}\tA\tB\n")
-    data = commands.ok("MNLI", "--raw", commands.raw, "--splits", "test", "test1")
-    assert (data.numbers("test"), data.numbers("test1"), data.numbers("valid")) == ([(12,)], [(15,)], None)
-
-
 def test_a_test_set_alone_takes_the_labels_of_its_task(commands):
     record = {"sentence1": "A", "sentence2": "B", "idx": "5", "label": "not_entailment"}
     commands.write("AX-b/AX-b.jsonl", json.dumps(record) + "\n")
@@ -304,9 +282,7 @@ def test_facts_are_complete():
     assert len(TASKS) == 23
     for task in TASKS.values():
         assert task.metric in METRICS and task.settings in SETTINGS and len(task.texts) in (1, 2)
-        assert task.regression == (task.metric == "pearson_and_spearman")
         assert task.by_choice == (task.metric in split_scores.BY_CHOICE)
-    assert not TASKS.keys() & TEST_SETS.keys() and all(list(task.files) == ["test"] for task in TEST_SETS.values())
     large = {"IMDB", "SST-2", "QNLI", "QQP", "ReCoRD"}
     assert {name for name, task in TASKS.items() if task.settings == "large"} == large
 
@@ -315,26 +291,51 @@ SHARED = Path(__file__).parents[3] / "shared" / "data"
 published = pytest.mark.skipif(not SHARED.is_dir(), reason="the published folders are not here")
 
 
+AUTHORS = "label/dict.txt of the authors' folder, github.com/CSerxy/IDPG at d018cdb"
+SUPERGLUE = "label/dict.txt of github.com/ksboy/superglue at bcb1c9c"
+TEXT = "the training text of the authors' folder, counted here"
+COUNTS = {  # training examples of each class, and what says so
+    "CR": ({"1": 1407, "0": 368}, TEXT),
+    "MR": ({"0": 4331, "1": 4331}, TEXT),
+    "SUBJ": ({"0": 4000, "1": 3981}, AUTHORS),
+    "MPQA": ({"0": 6294, "1": 2287}, AUTHORS),
+    "IMDB": ({"neg": 12500, "pos": 12500}, "README of aclImdb"),
+    "Reviews": ({"0": 1005, "1": 995}, "run_scripts/quickstart/data.py with its sizes and seed"),
+    "SST-2": ({"1": 37552, "0": 29769}, AUTHORS),
+    "QNLI": ({"entailment": 52374, "not_entailment": 52365}, AUTHORS),
+    "RTE": ({"entailment": 1249, "not_entailment": 1241}, TEXT),
+    "MRPC": ({"1": 2474, "0": 1194}, TEXT),
+    "QQP": ({"0": 229466, "1": 134375}, AUTHORS),
+    # a benchmark whose training set is MNLI translated; also the order of roberta.large.mnli (fairseq's README.md)
+    "MNLI": ({"contradiction": 130903, "neutral": 130900, "entailment": 130899}, "the README of IndicXNLI"),
+    "SNLI": ({"entailment": 183416, "contradiction": 183187, "neutral": 182764}, "README.txt of SNLI 1.0"),
+    "CB": ({"contradiction": 118, "entailment": 111, "neutral": 16}, SUPERGLUE),
+    "COPA": ({"0": 400, "1": 400}, "each of the 400 records has a right and a wrong choice"),
+}
+# No counts were found. CoLA: shares of 70% and 30%, meenham.tistory.com/m/8; WSC: 52% false, huggingface/datasets
+# (datasets/super_glue/super_glue.py); the others are unverified.
+UNVERIFIED = {"CoLA": "10", "WNLI": "01", "MultiRC": "01", "ReCoRD": "01"}
+UNVERIFIED |= {"BoolQ": ("true", "false"), "WiC": ("false", "true"), "WSC": ("false", "true")}
+
+
 def test_order_comes_from_counts():
     """A training set with these counts, or a part of it in which no tie is broken, gives the same order."""
-    classified = {name: task.labels for name, task in TASKS.items() if not task.regression}
-    assert sorted(classified) == sorted([*LABEL_COUNTS, *UNVERIFIED])
-    for name, (counts, source) in LABEL_COUNTS.items():
-        assert source and classified[name] == tuple(sorted(counts, key=lambda label: (-counts[label], label)))
+    counted = {name: sorted(counts, key=lambda label: (-counts[label], label)) for name, (counts, _) in COUNTS.items()}
+    classified = {name: list(task.labels) for name, task in TASKS.items() if not task.regression}
+    assert classified == {**counted, **{name: list(labels) for name, labels in UNVERIFIED.items()}}
 
 
 @published
-@pytest.mark.parametrize("name", [name for name, counted in LABEL_COUNTS.items() if counted.source == TEXT])
+@pytest.mark.parametrize("name", [name for name, (_, source) in COUNTS.items() if source == TEXT])
 def test_counts_of_the_published_text(name):
     folder = name.lower() if name in ("CR", "MR") else name
     lines = (SHARED / "text" / folder / "train.tsv").read_text(encoding="utf-8").split("\n")[:-1]
-    assert Counter(line.split("\t")[0] for line in lines) == LABEL_COUNTS[name].counts
+    assert Counter(line.split("\t")[0] for line in lines) == COUNTS[name][0]
 
 
 def test_every_label_of_a_task_has_one_meaning():
-    assert MEANINGS.keys() == {task.name for task in ALL.values() if not task.regression}
-    for name, meanings in MEANINGS.items():
-        assert sorted(meanings) == sorted(ALL[name].labels) and len(set(meanings.values())) == len(meanings)
+    for task in ALL.values():
+        assert len(set(task.meanings.values())) == len(task.labels) != 1
 
 
 def test_other_names_of_the_same():

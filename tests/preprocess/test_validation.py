@@ -10,10 +10,9 @@ import torch
 from fairseq.data import indexed_dataset
 
 from preprocess.checksums import RECORD, write_checksums
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, check_split
 from preprocess.errors import InputError
 from preprocess.indexed import MAGIC, IndexedRows
-from preprocess.validation import check_split
 from tests.folders import write_folder, write_indexed
 from tests.preprocess.commands import run, write_vocab
 
@@ -108,10 +107,6 @@ def test_fairseqs_other_formats(folder):
         check_split(DataFolder(folder), "train")
 
 
-def replaced(old, new):
-    return lambda text: text.replace(old, new)
-
-
 @pytest.mark.parametrize(
     ("name", "change", "named"),
     [
@@ -122,10 +117,10 @@ def replaced(old, new):
         ("label/valid.label", lambda _: "0.5\n", "label 1"),
         ("input0/dict.txt", lambda text: text + "w3 1\n", "input0/dict.txt line 51"),
         ("input0/dict.txt", lambda text: "<pad> 1\n" + text, "input0/dict.txt line 1"),
-        ("input0/dict.txt", replaced("w7 1", "w7"), "input0/dict.txt line 8"),
-        ("input0/dict.txt", replaced("w7 1", "w7 -1"), "input0/dict.txt line 8"),
-        ("input0/dict.txt", replaced("w7 1", "w7x 1"), "input0/dict.txt and .*input1/dict.txt"),
-        ("label/dict.txt", replaced("1 1", "0 1"), "label/dict.txt line 2"),
+        ("input0/dict.txt", lambda text: text.replace("w7 1", "w7"), "input0/dict.txt line 8"),
+        ("input0/dict.txt", lambda text: text.replace("w7 1", "w7 -1"), "input0/dict.txt line 8"),
+        ("input0/dict.txt", lambda text: text.replace("w7 1", "w7x 1"), "input0/dict.txt and .*input1/dict.txt"),
+        ("label/dict.txt", lambda text: text.replace("1 1", "0 1"), "label/dict.txt line 2"),
         ("label/dict.txt", lambda text: "madeupword0000 0\n" + text, "label/"),
     ],
 )

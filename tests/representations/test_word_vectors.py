@@ -15,9 +15,8 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.stored import stored_representations
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, token_digests
 from preprocess.glove import write_facts
-from preprocess.validation import token_digests
 from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task
 

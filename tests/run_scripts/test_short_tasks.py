@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preprocess.data_folder import DataFolder
-from preprocess.validation import check_split
+from preprocess.data_folder import DataFolder, check_split
 from run_scripts import short_tasks
 from run_scripts.short_tasks import Size, main, splits
 

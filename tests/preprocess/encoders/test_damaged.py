@@ -69,6 +69,8 @@ DAMAGES = [  # kind of folder, file, its content or what is made of it (None: it
     ("json", "tokenizer.json", having(model=lambda model: {**model, "unk_token": "[unknown]"}), "unk_token"),
     ("json", "tokenizer_config.json", b'{"do_lower_case": false}', "do_lower_case"),
     ("json", "tokenizer_config.json", b'{"strip_accents": false}', "strip_accents"),
+    ("json", "tokenizer_config.json", b'{"word_tokenizer_type": "mecab"}', "mecab"),
+    ("bert", "config.json", b'{"tokenizer_class": "BertJapaneseTokenizer"}', "BertJapaneseTokenizer"),
     ("gpt2", "vocab.bpe", None, "vocab.bpe"),
     # each of these would read other text from the same sentences, or nothing, and say nothing
     ("gpt2", "vocab.bpe", b"", "vocab.bpe"),

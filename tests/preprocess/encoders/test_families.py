@@ -176,14 +176,17 @@ def test_lower_case_and_a_space_in_front_of_a_byte_level_bpe(tmp_path):
     assert "dict.txt" in complaint("gpt2", tmp_path)  # lacks a piece
 
 
-def test_dictionary_that_was_made_with_the_numbers_of_vocab_json(tmp_path):
-    """fairseq's own way with a vocab.json whose special tokens come first; and one that fits either way."""
-    model = json.loads(byte_level(SENTENCES * 20, list(XLMR_SPECIAL)).to_str())["model"]
+BERT_SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]")
+
+
+@pytest.mark.parametrize(("special", "moved"), [(XLMR_SPECIAL, 0), (BERT_SPECIAL, len(BERT_SPECIAL))])
+def test_dictionary_beside_a_vocab_json(special, moved, tmp_path):
+    """With fairseq's numbers, of vocab.json, or those of convert_hf.py, without the special tokens in front."""
+    model = json.loads(byte_level(SENTENCES * 20, list(special)).to_str())["model"]
     (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]))
     write_lines(tmp_path / "merges.txt", [" ".join(merge) for merge in model["merges"]])
-    numbers = range(len(XLMR_SPECIAL), len(model["vocab"]))
-    write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in numbers])
-    assert symbols_of(load_encoder("gpt2", tmp_path), "a") == [str(model["vocab"]["a"])]
+    write_lines(tmp_path / "dict.txt", [f"{i - moved} 1" for i in range(len(special), len(model["vocab"]))])
+    assert symbols_of(load_encoder("gpt2", tmp_path), "a") == [str(model["vocab"]["a"] - moved)]
     write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in range(len(model["vocab"]))])
     assert "dict.txt fits both" in complaint("gpt2", tmp_path)
 
@@ -216,26 +219,6 @@ def test_settings_that_plain_files_do_not_follow(bpe, config, named, xlmr, tmp_p
     files = older.files[:-1] + ([tmp_path / "tokenizer_config.json"] if bpe == "bert" else [])
     recorded = fingerprint_of(files)
     assert load_encoder(bpe, tmp_path, recorded).fingerprint() == recorded
-
-
-def test_words_of_other_tokenizers(tmp_path):
-    """Where config.json alone names the tokenizer, and where settings stand beside a tokenizer.json of BERT's words."""
-    write_lines(tmp_path / "vocab.txt", CASED)
-    (tmp_path / "config.json").write_text(json.dumps({"tokenizer_class": "BertJapaneseTokenizer"}))
-    assert "BertJapaneseTokenizer" in complaint("bert", tmp_path)
-    bert(CASED, lower=False)(tmp_path).save_pretrained(tmp_path)
-    load_encoder("bert", tmp_path)
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"word_tokenizer_type": "mecab"}))
-    assert "mecab" in complaint("bert", tmp_path)
-
-
-def test_byte_level_bpe_with_special_tokens_of_bert(tmp_path):
-    """As convert_hf.py takes them, from plain files."""
-    model = json.loads(byte_level(SENTENCES * 20, ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]).to_str())["model"]
-    (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]))
-    write_lines(tmp_path / "merges.txt", [" ".join(merge) for merge in model["merges"]])
-    write_lines(tmp_path / "dict.txt", [f"{number - 5} 1" for number in range(5, len(model["vocab"]))])
-    assert symbols_of(load_encoder("gpt2", tmp_path), "a") == [str(model["vocab"]["a"] - 5)]
 
 
 def test_a_bpe_over_characters_is_sentencepieces(tmp_path):

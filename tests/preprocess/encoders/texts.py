@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from preprocess.checksums import sha256
-from preprocess.encoders import load_encoder
-from preprocess.encoders.base import Encoder
+from preprocess.encoders import Encoder, load_encoder
 from preprocess.errors import InputError
 
 TRICKY = [

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, check_split, token_digests
 from preprocess.errors import InputError
 from preprocess.glove import write_facts
-from preprocess.validation import check_split, token_digests
 from run_scripts.run import splits
 from run_scripts.run.experiment import Experiment, folder_digest
 from run_scripts.run.splits import splits_of

@@ -20,7 +20,7 @@ from ..run.experiment import Experiment
 from ..run.options import checked, is_switch, takes_true_and_false
 from ..run.records import read_records
 from ..run.transfer import with_others
-from .config import BEST, Row, Supplementary, Sweep
+from .config import Row, Supplementary, Sweep
 from .stage import has_diverged
 
 MOST_RUNS = 100_000  # that are planned
@@ -93,7 +93,7 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
             elsewhere = (sweep.eval_tasks or {}).get(task, [])
             folders = {other: _folder(row.data or sweep.data, other) for other in elsewhere}
             basis = with_others(basis, "eval_tasks", folders).absolute()
-            basis = replace(basis, position=basis.best_position if place.downstream == BEST else place.downstream)
+            basis = replace(basis, position=basis.best_position if place.downstream == "best" else place.downstream)
             basis = with_few_shot_input(basis)
             for lr, seed in product(row.lrs or sweep.lrs or learning_rates(basis), sweep.seeds):
                 yield replace(basis, lr=lr, seed=seed)

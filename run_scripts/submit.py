@@ -35,7 +35,7 @@ from .report.choice import Choice, add_choice_options, check_row, take_runs
 from .report.records import Results, Run, has_finished, read_results
 from .report.render import Table, terminal
 from .report.scores import RowScores, Score, rows_of, vote
-from .run.evaluation import numbered, quiet
+from .run.perform import numbered, quiet
 from .run.records import BEST_CHECKPOINT, run_folder
 
 ABOUT = """A submission to GLUE or SuperGLUE out of the runs in RESULTS.

@@ -21,13 +21,12 @@ from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, check_replaces_nothing, new_file
 
 from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
-from .run.experiment import SELECTIONS, Experiment
+from .run.experiment import SELECTIONS, Experiment, arrow, continued, with_others
 from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from .run.options import ARCHITECTURES, checked
 from .run.perform import perform
 from .run.preflight import check
 from .run.records import BEST_CHECKPOINT, Record, append_record, read_records, run_folder
-from .run.transfer import arrow, continued, with_others
 
 LARGE, MNLI = "checkpoints/roberta.large/model.pt", "checkpoints/roberta.large.mnli/model.pt"
 

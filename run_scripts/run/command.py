@@ -28,10 +28,9 @@ from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
 from preprocess.validation import check_split
 
 from .. import ROOT
-from .experiment import Experiment
+from .experiment import Experiment, Splits
 from .options import checked
 from .records import BEST_CHECKPOINT
-from .splits import Splits
 
 MAX_TOKENS = 4400
 VALID_BATCH = 64

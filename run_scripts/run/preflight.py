@@ -31,15 +31,13 @@ from fairseq_idpg.training.arguments import check_arguments
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import MASK
 from preprocess.errors import InputError, did_you_mean
-from preprocess.few_shot import check_source
+from preprocess.few_shot import check_source, select_rows
 from preprocess.tasks import Task, find_task
 from preprocess.transforms import ENTAILED, NOT_ENTAILED
 from preprocess.validation import check_split
 
 from .command import training_command
-from .evaluation import REPORTED
-from .experiment import Experiment
-from .splits import Splits, check_sizes
+from .experiment import REPORTED, Experiment, Splits, drawn, of_each_split, reports_on_its_choice
 
 backbone_of = lru_cache(maxsize=1)(read_backbone)
 
@@ -73,11 +71,17 @@ def check(experiments: Iterable[Experiment]) -> None:
             folder = folder_of(experiment.data)
             check_folder("data", experiment.facts, folder)
             check_position(experiment.prompt_position, pairs=len(folder.inputs) == 2)
-            check_others(experiment, folder)
+            for task, path in zip(experiment.eval_tasks, experiment.eval_data):
+                other = DataFolder(Path(path))
+                check_split(other, REPORTED)
+                check_folder("eval_tasks", find_task(task), other)
+                check_same_data(facts_of(folder), facts_of(other), path)
             args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
             check_arguments(args, gpu=True)  # it may be another machine's
             check_model(experiment, folder, args)
-        check_sizes(experiments)
+        for experiment in of_each_split(each for each in experiments if not reports_on_its_choice(each)):
+            source = DataFolder(Path(experiment.data))
+            select_rows(source, *drawn(experiment, source), per_class=False)
     finally:
         backbone_of.cache_clear()  # it is large
 
@@ -108,15 +112,6 @@ def check_folder(option: str, task: Task, folder: DataFolder) -> None:
             f"{option} {folder.path} has {texts} with {listed(folder.label_names) or 'scores'} for labels, and "
             f"{task.name} {listed(labels) or 'scores'}: name a folder of {task.name}"
         )
-
-
-def check_others(experiment: Experiment, folder: DataFolder) -> None:
-    """Check that folders of tasks that are answered without training are theirs, and encoded like the trained one."""
-    for task, path in zip(experiment.eval_tasks, experiment.eval_data):
-        other = DataFolder(Path(path))
-        check_split(other, REPORTED)
-        check_folder("eval_tasks", find_task(task), other)
-        check_same_data(facts_of(folder), facts_of(other), path)
 
 
 def facts_of(folder: DataFolder) -> Record:

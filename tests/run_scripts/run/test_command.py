@@ -10,9 +10,8 @@ import pytest
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from run_scripts.run.command import cache_of, training_command, with_few_shot_input
-from run_scripts.run.experiment import Experiment
+from run_scripts.run.experiment import Experiment, Splits
 from run_scripts.run.preflight import parse
-from run_scripts.run.splits import Splits
 
 
 @pytest.fixture

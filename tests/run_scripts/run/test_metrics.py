@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from fairseq_idpg.inference.folder import SplitPredictions
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
-from run_scripts.run import evaluation
-from run_scripts.run.evaluation import answered, numbered
+from run_scripts.run import perform
 from run_scripts.run.metrics import METRICS, score
+from run_scripts.run.perform import answered, numbered
 
 CLASSES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30)
 
@@ -65,7 +65,7 @@ def test_a_split_without_labels_is_named(monkeypatch):
     """Labels may be taken away after the sweep has looked; classes that are numbers made targets of nothing."""
     found = SplitPredictions(np.eye(2), None, ["0", "1"])
     assert numbered(found)[1] is None
-    monkeypatch.setattr(evaluation, "predict_split", lambda model, task, split: found)
+    monkeypatch.setattr(perform, "predict_split", lambda model, task, split: found)
     folder = Namespace(path="here", questions=lambda split: None)
     with pytest.raises(InputError, match="here has no labels of valid"):
         answered(TASKS["RTE"], None, None, folder, "valid")

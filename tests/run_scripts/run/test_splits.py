@@ -14,9 +14,8 @@ from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.glove import write_facts
 from preprocess.validation import check_split, token_digests
-from run_scripts.run import splits
-from run_scripts.run.experiment import Experiment, folder_digest
-from run_scripts.run.splits import splits_of
+from run_scripts.run import experiment
+from run_scripts.run.experiment import Experiment, folder_digest, splits_of
 from tests.folders import write_questions
 from tests.run_scripts.tiny import SPLITS
 
@@ -73,8 +72,8 @@ def test_few_shot_draws_anew_for_each_seed(rte, tmp_path):
 )
 def test_how_many_are_drawn_of_real_training_sets(rte, monkeypatch, examples, more, expected):
     """Frozen: other sizes, or another seed for all methods, would silently change every result."""
-    monkeypatch.setattr(splits, "count_drawn", lambda source: examples)
-    assert splits.drawn(replace(rte, seed=7, **more), DataFolder(Path(rte.data))) == expected
+    monkeypatch.setattr(experiment, "count_drawn", lambda source: examples)
+    assert experiment.drawn(replace(rte, seed=7, **more), DataFolder(Path(rte.data))) == expected
 
 
 @pytest.mark.parametrize("k", [None, 20])

@@ -13,7 +13,7 @@ import pytest
 from run_scripts.publish import main as publish
 from run_scripts.report.__main__ import main as report
 from run_scripts.sweep import __main__ as sweep
-from run_scripts.sweep.slurm import Slurm
+from run_scripts.sweep.jobs import Slurm
 from tests.command_line import FORKS, until
 from tests.run_scripts import tiny
 

@@ -11,9 +11,8 @@ from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 from run_scripts import train
 from run_scripts.report.__main__ import main as report
-from run_scripts.run.experiment import Experiment
+from run_scripts.run.experiment import Experiment, check_pair, continued
 from run_scripts.run.perform import check_source
-from run_scripts.run.transfer import check_pair, continued
 from run_scripts.sweep.__main__ import main as sweep
 from tests.folders import renamed, write_folder
 from tests.run_scripts import tiny

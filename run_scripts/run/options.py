@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import fields
 from enum import Enum
 from functools import cache
@@ -111,30 +111,22 @@ def checked(words: Iterable[str]) -> tuple[str, ...]:
     Raises:
         InputError: naming an option that this package sets itself, or that fairseq would run, and what to give instead.
     """
-    words = tuple(words)
+    found: list[str] = []
+    before = ""
     for word in words:
-        name = word.partition("=")[0] if word.startswith("--") else word[:2]  # -aARCH is -a ARCH
+        name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], "", "")  # -aARCH is -a ARCH
         if name in RESERVED:
             raise InputError(f"{name} is set by {RESERVED[name]}: leave it out of the options of fairseq-train")
         if name in EVALUATED:
             raise InputError(f"{name}: fairseq would run its value as Python: leave it out")
-    return tuple(_plain_betas(words))
-
-
-def _plain_betas(words: Sequence[str]) -> Iterable[str]:
-    """--adam-betas, which fairseq runs as well, are two numbers and nothing else."""
-    value_comes = False
-    for word in words:
-        name, equals, value = word.partition("=")
-        if value_comes:
-            yield betas(word)
-        elif name == BETAS and equals:
-            yield f"{BETAS}={betas(value)}"
+        if before == BETAS:
+            found.append(betas(word))
         else:
-            yield word
-        value_comes = not value_comes and word == BETAS
+            found.append(f"{BETAS}={betas(value)}" if name == BETAS and equals else word)
+        before = word
+    return tuple(found)
 
 
 def betas(value: str) -> str:
-    """The two numbers of a text, such as ``[0.9, 0.98]``, as fairseq reads them: ``(0.9, 0.98)``."""
+    """The two numbers of --adam-betas, such as ``[0.9, 0.98]``, as fairseq, which runs the text, takes them."""
     return repr(parse_pair("adam_betas", value.strip()))

@@ -20,7 +20,6 @@ from fairseq_idpg.metrics import LOSSES
 from fairseq_idpg.models.config import fill_method_options, open_options
 from fairseq_idpg.tasks.dataset import grouped_by_length
 from fairseq_idpg.tasks.positions import prompt_block
-from preprocess import split_scores
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.rows import MAX_POSITIONS
@@ -35,12 +34,6 @@ from .records import BEST_CHECKPOINT
 MAX_TOKENS = 4400
 VALID_BATCH = 64
 DECAY = "polynomial_decay"
-REPORTS = {
-    "acc_and_f1": ["--report-acc-and-f1"],
-    "pearson_and_spearman": ["--report-pearson-and-spearman"],
-    "mcc": ["--report-mcc"],
-    **{metric: [f"--report-{metric.replace('_', '-')}"] for metric in split_scores.METRICS},
-}
 FEW_SHOT_INPUT = ("--representation", "backbone")
 ADAM = ("--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6")
 FP16 = ("--fp16-init-scale", "4", "--threshold-loss-scale", "1", "--fp16-scale-window", "128")
@@ -83,7 +76,7 @@ def cache_of(experiment: Experiment, results: Path) -> Path | None:
 
 def training_command(experiment: Experiment, splits: Splits, folder: Path, cache: Path | None) -> list[str]:
     """The experiment as fairseq-train in ``folder``; M(x) is kept in ``cache``."""
-    optimizer = option_value(experiment, "--optimizer") or "adam"
+    metric, optimizer = experiment.facts.metric, option_value(experiment, "--optimizer") or "adam"
     start, head = experiment.init_prompts_from, experiment.init_head_from
     source = source_checkpoint(experiment, folder)
     return [
@@ -98,7 +91,8 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
         *("--optimizer", "adam", *(ADAM if optimizer.endswith("adam") else ()), "--weight-decay", "0.1"),
         *("--dropout", "0.1", "--attention-dropout", "0.1"),
         *schedule_options(experiment, splits),
-        *(*selection_options(experiment), *REPORTS.get(experiment.facts.metric, [])),
+        *selection_options(experiment),
+        *([f"--report-{metric.replace('_', '-')}"] if metric != "accuracy" else []),
         *("--no-epoch-checkpoints", "--save-dir", str(folder)),
         *("--seed", str(experiment.seed), "--log-format", "json", "--num-workers", "0"),
         *(["--regression-target"] if splits.folder.regression else []),

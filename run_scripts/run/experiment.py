@@ -96,10 +96,6 @@ class Experiment:
         return find_task(self.task)
 
     @property
-    def setting(self) -> str:
-        return "full" if self.k is None else "few-shot"
-
-    @property
     def size(self) -> str:
         """Of the task, a name in preprocess.tasks; MNLI as a task of its own is a large one."""
         if self.k is not None:

@@ -158,17 +158,6 @@ def check_whole(checkpoint: Path, remedy: str) -> None:
         raise InputError(f"{checkpoint} is gone or damaged: {remedy}") from None
 
 
-def has_all_updates(checkpoint: Path) -> bool:
-    """Whether training that counts updates has ended; fairseq, started again, would make one more."""
-    import torch
-
-    if not checkpoint.exists():
-        return False
-    state = torch.load(checkpoint, weights_only=True, mmap=True)
-    limit = state["cfg"]["optimization"]["max_update"]
-    return 0 < limit <= state["optimizer_history"][-1]["num_updates"]
-
-
 def drop_optimizer(checkpoint: Path) -> None:
     """Takes out of the file what only resuming needs: the optimizer's state, two thirds of the checkpoint of a whole
     model, and its float32 weights of a run in half precision."""

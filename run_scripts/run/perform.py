@@ -35,7 +35,7 @@ from preprocess.writing import new_file, write_text
 from .. import PARENT, ROOT
 from .command import cache_of, source_checkpoint, training_command, trains_whole_model
 from .experiment import PROTOCOL, REPORTED, Experiment, Splits, backbone_digest, folder_digest, splits_of
-from .fairseq_train import check_whole, dev_curve, drop_optimizer, has_all_updates, train, training_facts
+from .fairseq_train import check_whole, dev_curve, drop_optimizer, train, training_facts
 from .metrics import Scores, macro_scores, score
 from .records import BEST_CHECKPOINT, EXPERIMENT, LAST_CHECKPOINT, LOG, RECORD, Record, held, run_folder
 
@@ -106,9 +106,7 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
     again = "and the same command trains this run from its start"
     if last.exists():
         check_whole(last, f"remove it, {again}")
-    if not has_all_updates(last):
-        train(command, log, echo)
-    # a training that has ended does not write it again
+    train(command, log, echo)  # one that has ended makes no further update
     check_whole(best, f"remove it and {LAST_CHECKPOINT}, {again}")
     if trains_whole_model(experiment):
         drop_optimizer(best)
@@ -139,7 +137,7 @@ def described(experiment: Experiment, run: str) -> Record:
         **asdict(experiment),
         "run": run,
         "row": experiment.row or experiment.method,
-        "setting": experiment.setting,
+        "setting": "full" if experiment.k is None else "few-shot",
         "position": experiment.prompt_position,
         "metric": experiment.facts.metric,
         "protocol": PROTOCOL,

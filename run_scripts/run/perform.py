@@ -99,15 +99,12 @@ def finished(results: Path, run: str, experiment: Experiment | None = None) -> R
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
     """Trains, predicts and puts the record together."""
     folder, cache = run_folder(results, run), cache_of(experiment, results)
-    last, best, log = folder / LAST_CHECKPOINT, folder / BEST_CHECKPOINT, folder / LOG
+    best, log = folder / BEST_CHECKPOINT, folder / LOG
     splits = splits_of(experiment, results / "data")
     check_source(experiment, folder)
     command = training_command(experiment, splits, folder, cache)
-    again = "and the same command trains this run from its start"
-    if last.exists():
-        check_whole(last, f"remove it, {again}")
     train(command, log, echo)  # one that has ended makes no further update
-    check_whole(best, f"remove it and {LAST_CHECKPOINT}, {again}")
+    check_whole(best, f"remove it and {LAST_CHECKPOINT}, and the same command trains this run from its start")
     if trains_whole_model(experiment):
         drop_optimizer(best)
     return {
@@ -168,23 +165,25 @@ def revision() -> str | None:
 
 def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Path | None) -> dict[str, Any]:
     """What a record says of a checkpoint; its predictions are saved beside it, in predictions.npz."""
-    facts, arrays, scores, examples, seconds = experiment.facts, {}, {}, {}, 0.0
+    metric, seconds = experiment.facts.metric, 0.0
+    arrays: dict[str, Any] = {}
+    scores, examples = {}, {}
     with quiet("fairseq", "fairseq_idpg"):
-        model, task = load(experiment, checkpoint, splits.folder.path, cache)
+        model, task = load(experiment, checkpoint, splits.folder, cache)
         for name, split in (("dev", splits.dev), ("test", splits.reported)):
             started = time.perf_counter()
-            answers, targets, questions = answered(facts, model, task, splits.folder, split)
-            seconds = (time.perf_counter() - started) / max(1, len(answers))  # of the last one
-            arrays.update(arrays_of(name, answers, targets, questions))
-            scores[name] = scores_of(facts, answers, targets, questions)
-            examples[name] = len(answers)
-    save(checkpoint.with_name("predictions.npz"), arrays)
+            scores[name], found = judged(experiment.facts, model, task, splits.folder, split, name)
+            examples[name] = len(found[name])
+            seconds = (time.perf_counter() - started) / max(1, examples[name])  # of the last one
+            arrays.update(found)
+    with new_file(checkpoint.with_name("predictions.npz")) as work:
+        np.savez_compressed(work, **arrays)
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     return {
         "scores": scores,
         "examples": examples,
-        "dev": scores["dev"][facts.metric],
-        "test": scores["test"][facts.metric],
+        "dev": scores["dev"][metric],
+        "test": scores["test"][metric],
         "trainable": trained - model.parameter_counts()["head"],
         "prompt_length": model.prompt_length or None,
         "seconds_per_prediction": round(seconds, 6),
@@ -201,22 +200,24 @@ def evaluate_elsewhere(
     """
     facts, folder = find_task(task), DataFolder(Path(data))
     with quiet("fairseq", "fairseq_idpg"):
-        found = answered(facts, *load(experiment, checkpoint, folder.path, cache), folder, REPORTED)
-    save(checkpoint.with_name(f"predictions-{task}.npz"), arrays_of("test", *found))
-    scores = scores_of(facts, *found)
+        scores, arrays = judged(facts, *load(experiment, checkpoint, folder, cache), folder, REPORTED, "test")
+    with new_file(checkpoint.with_name(f"predictions-{task}.npz")) as work:
+        np.savez_compressed(work, **arrays)
     digest = folder_digest(data, experiment.reads_word_vectors)
     return {"metric": facts.metric, "scores": scores, "test": scores[facts.metric], "data": digest}
 
 
-def load(experiment: Experiment, checkpoint: Path, data: Path, cache: Path | None) -> tuple[Any, Any]:
+def load(experiment: Experiment, checkpoint: Path, folder: DataFolder, cache: Path | None) -> tuple[Any, Any]:
     cpu = "--cpu" in experiment.options
-    return load_on_folder(str(checkpoint), str(data), cpu, representation_cache=cache and str(cache))
+    return load_on_folder(str(checkpoint), str(folder.path), cpu, representation_cache=cache and str(cache))
 
 
-def answered(
-    facts: Task, model: Any, task: Any, folder: DataFolder, split: str
-) -> tuple[np.ndarray, np.ndarray, Questions | None]:
-    """What a model answers to a split of a folder, the targets, and the questions that examples answer.
+def judged(
+    facts: Task, model: Any, task: Any, folder: DataFolder, split: str, name: str
+) -> tuple[Scores, dict[str, Any]]:
+    """Scores of what a model answers to a split of a folder, and what predictions.npz says of it under a name.
+
+    Scores are those of the task's own metric, and of classes what ID-SPAM reports.
 
     Raises:
         InputError: the split has no labels.
@@ -225,7 +226,12 @@ def answered(
     answers, targets = numbered(predict_split(model, task, split), questions if facts.by_choice else None)
     if targets is None:
         raise InputError(f"{folder.path} has no labels of {split}: preprocess it with them")
-    return answers, targets, questions
+    macro = {} if facts.regression or facts.by_choice else macro_scores(answers, targets)
+    arrays: dict[str, Any] = {name: answers, f"{name}_targets": targets}
+    if questions is not None:
+        columns = {"question": questions.number, "em": questions.em, "f1": questions.f1}
+        arrays |= {f"{name}_{column}": values for column, values in columns.items() if values is not None}
+    return {**score(facts.metric, answers, targets, questions), **macro}, arrays
 
 
 def numbered(found: SplitPredictions, questions: Questions | None = None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -239,26 +245,6 @@ def numbered(found: SplitPredictions, questions: Questions | None = None) -> tup
         return answers, found.targets
     numbers = np.array([int(label) for label in found.label_names])
     return numbers[answers], None if found.targets is None else numbers[found.targets]
-
-
-def scores_of(task: Task, answers: np.ndarray, targets: np.ndarray, questions: Questions | None) -> Scores:
-    """The task's own metric, and of classes what ID-SPAM reports."""
-    macro = {} if task.regression or task.by_choice else macro_scores(answers, targets)
-    return {**score(task.metric, answers, targets, questions), **macro}
-
-
-def arrays_of(name: str, answers: np.ndarray, targets: np.ndarray, questions: Questions | None) -> dict[str, Any]:
-    """What predictions.npz says of a split."""
-    arrays = {name: answers, f"{name}_targets": targets}
-    if questions is not None:
-        columns = {"question": questions.number, "em": questions.em, "f1": questions.f1}
-        arrays |= {f"{name}_{column}": values for column, values in columns.items() if values is not None}
-    return arrays
-
-
-def save(path: Path, arrays: dict[str, Any]) -> None:
-    with new_file(path) as work:
-        np.savez_compressed(work, **arrays)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 from preprocess.errors import InputError, command_line, shown
 from preprocess.flags import named_path, positive
@@ -65,17 +64,13 @@ def pair(text: str) -> str:
 @command_line("run_scripts", "the same command goes on")
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         failed = command(args)
     finally:
         signal.signal(signal.SIGTERM, before)
     if failed:
         sys.exit(1)
-
-
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def command(args: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 from run_scripts.run import perform
 from run_scripts.run.metrics import METRICS, score
-from run_scripts.run.perform import answered, numbered
+from run_scripts.run.perform import judged, numbered
 
 CLASSES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30)
 
@@ -68,4 +68,4 @@ def test_a_split_without_labels_is_named(monkeypatch):
     monkeypatch.setattr(perform, "predict_split", lambda model, task, split: found)
     folder = Namespace(path="here", questions=lambda split: None)
     with pytest.raises(InputError, match="here has no labels of valid"):
-        answered(TASKS["RTE"], None, None, folder, "valid")
+        judged(TASKS["RTE"], None, None, folder, "valid", "dev")

@@ -13,6 +13,7 @@ from preprocess.errors import InputError
 from run_scripts.run.fairseq_train import drop_optimizer, train, training_facts
 from tests.folders import ROOT, same_tensors, write_backbone, write_folder
 from tests.folders import train as fairseq_train
+from tests.run_scripts.tiny import commands
 
 START = "=== started 2026-01-01 10:00:00 fairseq-train data\n"
 DEVICES = "2026-01-01 10:00:01 | INFO | fairseq_cli.train | training on 1 devices (GPUs/TPUs)\n"
@@ -71,10 +72,7 @@ def stand_in(tmp_path, monkeypatch):
     """Something that is run instead of Python."""
 
     def write(body):
-        path = tmp_path / "python"
-        path.write_text(f"#!/usr/bin/env bash\n{body}\n")
-        path.chmod(0o755)
-        monkeypatch.setattr(sys, "executable", str(path))
+        monkeypatch.setattr(sys, "executable", str(commands(tmp_path, python=body) / "python"))
         return tmp_path / "train.log"
 
     return write

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import time
 
@@ -14,21 +13,13 @@ from preprocess.errors import InputError
 from run_scripts.run.experiment import Experiment
 from run_scripts.sweep.jobs import Local, Request, Slurm, SlurmJob
 from tests.command_line import until
+from tests.run_scripts.tiny import commands
 
 
 @pytest.fixture
 def request_of(tmp_path):
     experiment = Experiment("RTE", "m-idpg-phm", 1e-3, 1, "/data", "/model.pt", options=("--fp16",))
     return lambda run: Request(run, experiment, tmp_path, False)
-
-
-def commands(folder, **bodies):
-    """Executables in a folder."""
-    folder.mkdir(exist_ok=True)
-    for name, body in bodies.items():
-        (folder / name).write_text(f"#!/bin/bash\n{body}\n")
-        (folder / name).chmod(stat.S_IRWXU)
-    return folder
 
 
 @pytest.fixture

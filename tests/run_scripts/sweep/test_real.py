@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import sys
 from pathlib import Path
 
@@ -52,11 +51,7 @@ def config(world, tmp_path_factory):
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory):
     """A folder with Slurm's commands; (folder, where their jobs are)."""
-    commands, jobs = tmp_path_factory.mktemp("slurm"), tmp_path_factory.mktemp("slurm-jobs")
-    for name, body in COMMANDS.items():
-        (commands / name).write_text(f"#!/usr/bin/env bash\n{body}")
-        (commands / name).chmod(stat.S_IRWXU)
-    return commands, jobs
+    return tiny.commands(tmp_path_factory.mktemp("slurm"), **COMMANDS), tmp_path_factory.mktemp("slurm-jobs")
 
 
 @pytest.fixture(scope="module")

@@ -311,7 +311,7 @@ def answer(
         InputError: a checkpoint does not go with the folder, or has other labels than the task.
     """
     answers: list[list[SplitPredictions]] = [[] for _ in parts]
-    with quiet("fairseq", "fairseq_idpg"):
+    with quiet():
         for checkpoint in checkpoints:
             model, task = load_on_folder(str(checkpoint), str(parts[0].folder), cpu, **moved)
             for part, of_part in zip(parts, answers):

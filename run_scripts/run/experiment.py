@@ -142,11 +142,7 @@ class Experiment:
         return folder_digest(self.data, self.reads_word_vectors)
 
     def absolute(self) -> Experiment:
-        """The same with absolute paths.
-
-        Raises:
-            InputError: one of its files or folders is missing.
-        """
+        """Return the same with absolute paths; raise InputError where a file or folder is missing."""
         return replace(
             self,
             data=_absolute("data", self.data, self.task),
@@ -184,10 +180,8 @@ def _absolute(name: str, path: AnyPath, task: str) -> AnyPath:
 def backbone_digest(path: str) -> str:
     """Of the backbone's tensors: the same weights in a file that another version wrote are the same backbone.
 
-    Of a file that is known (see saving/fingerprints.py) it costs the reading of a note.
-
-    Raises:
-        InputError: the file is no backbone.
+    Of a file that is known (see saving/fingerprints.py) it costs the reading of a note. Raises InputError where the
+    file is no backbone.
     """
     from fairseq_idpg.saving.backbone_file import read_backbone  # with torch: reports need none of it
 
@@ -200,11 +194,7 @@ def file_digest(path: str) -> str:
 
 
 def by_content(options: Sequence[str]) -> list[str]:
-    """Options of fairseq-train, with the digest of what a file holds instead of its path.
-
-    Raises:
-        InputError: a file is missing.
-    """
+    """Options of fairseq-train, with the digest of a file, which must exist, instead of its path."""
     found: list[str] = []
     for before, word in zip(("", *options), options):
         name, equals, value = word.partition("=")
@@ -295,11 +285,7 @@ def arrow(source: str, target: str) -> str:
 
 
 def with_others(experiment: Experiment, option: str, folders: dict[str, str]) -> Experiment:
-    """The experiment, and other tasks that its model answers: task -> folder.
-
-    Raises:
-        InputError: see ``check_pair``.
-    """
+    """The experiment, and other tasks that its model answers, which ``check_pair`` accepts: task -> folder."""
     for task in folders:
         check_pair(option, experiment.facts, find_task(task))
     return replace(experiment, eval_tasks=tuple(folders), eval_data=tuple(folders.values()))

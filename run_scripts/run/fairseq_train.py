@@ -38,10 +38,9 @@ GPU_FREE = re.compile(r'"(?:train_)?gb_free": "?([\d.]+)')
 
 
 def train(command: list[str], log: Path, echo: bool) -> None:
-    """Runs ``fairseq-train ARGUMENTS``; its output goes to the end of ``log``, and with ``echo`` to our own.
+    """Run ``fairseq-train ARGUMENTS``; its output goes to the end of ``log``, and with ``echo`` to our own.
 
-    Raises:
-        InputError: it failed; with the last line that it wrote.
+    Where it fails, raise InputError with the last line that it wrote.
     """
     begin, last = time.monotonic(), ""
     with open(log, "a", encoding="utf-8") as file:

@@ -168,7 +168,7 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
     metric, seconds = experiment.facts.metric, 0.0
     arrays: dict[str, Any] = {}
     scores, examples = {}, {}
-    with quiet("fairseq", "fairseq_idpg"):
+    with quiet():
         model, task = load(experiment, checkpoint, splits.folder, cache)
         for name, split in (("dev", splits.dev), ("test", splits.reported)):
             started = time.perf_counter()
@@ -199,7 +199,7 @@ def evaluate_elsewhere(
     Classes are matched by their meaning, see ``fairseq_idpg.saving.record.labels_here``.
     """
     facts, folder = find_task(task), DataFolder(Path(data))
-    with quiet("fairseq", "fairseq_idpg"):
+    with quiet():
         scores, arrays = judged(facts, *load(experiment, checkpoint, folder, cache), folder, REPORTED, "test")
     with new_file(checkpoint.with_name(f"predictions-{task}.npz")) as work:
         np.savez_compressed(work, **arrays)
@@ -215,12 +215,9 @@ def load(experiment: Experiment, checkpoint: Path, folder: DataFolder, cache: Pa
 def judged(
     facts: Task, model: Any, task: Any, folder: DataFolder, split: str, name: str
 ) -> tuple[Scores, dict[str, Any]]:
-    """Scores of what a model answers to a split of a folder, and what predictions.npz says of it under a name.
+    """Scores of what a model answers to a split with labels, and what predictions.npz says of it under a name.
 
     Scores are those of the task's own metric, and of classes what ID-SPAM reports.
-
-    Raises:
-        InputError: the split has no labels.
     """
     questions = folder.questions(split)
     answers, targets = numbered(predict_split(model, task, split), questions if facts.by_choice else None)
@@ -248,18 +245,15 @@ def numbered(found: SplitPredictions, questions: Questions | None = None) -> tup
 
 
 @contextlib.contextmanager
-def quiet(*names: str) -> Iterator[None]:
-    """Keeps loggers, and torch where there is no GPU, from saying again what they have said while training."""
-    levels = {name: logging.getLogger(name).level for name in names}
+def quiet() -> Iterator[None]:
+    """Keep loggers, and torch where there is no GPU, from saying again what they have said while training."""
+    logging.disable(logging.INFO)
     try:
-        for name in names:
-            logging.getLogger(name).setLevel(logging.WARNING)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "'pin_memory'")
             yield
     finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
+        logging.disable(logging.NOTSET)
 
 
 def saved_facts(checkpoint: Path) -> dict[str, Any]:

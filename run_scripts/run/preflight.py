@@ -59,11 +59,7 @@ def dictionary_of(folder: Path) -> Dictionary:
 
 
 def check(experiments: Iterable[Experiment]) -> None:
-    """Checks each data folder, backbone, option and start, once for all learning rates and seeds.
-
-    Raises:
-        InputError: one line that names the option or file, its value and the remedy.
-    """
+    """Check each data folder, backbone, option and start, once for all learning rates and seeds."""
     try:
         experiments = list(experiments)
         distinct = dict.fromkeys(replace(each, lr=1.0, seed=1, k=None, source_run=None) for each in experiments)
@@ -140,11 +136,7 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
 
 
 def parse(command: list[str]) -> Namespace:
-    """Return what fairseq makes of a command, with the defaults of the model's options.
-
-    Raises:
-        InputError: an option that it does not know, or a wrong value.
-    """
+    """Return what fairseq makes of a command, with the model's defaults; raise InputError where it fails."""
     parser, said = fairseq_options.get_training_parser(), io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

@@ -108,11 +108,7 @@ def by_run(runs: Iterable[Experiment]) -> dict[str, Experiment]:
 def run(
     sweep: Sweep, first: Mapping[Variant, Experiment], second: Iterable[Experiment], results: Path, cluster: Cluster
 ) -> int:
-    """All stages; how many runs failed.
-
-    Raises:
-        InputError: some data has too few examples, or supplementary training failed.
-    """
+    """All stages; how many runs failed. Raises InputError where supplementary training, which others need, failed."""
     for experiment in of_each_split([*second, *continued(second, sweep.eval_k)]):
         splits_of(experiment, results / "data")
     if first:
@@ -161,11 +157,7 @@ def finish(runs: Iterable[Experiment], results: Path, cluster: Cluster, keep_who
 
 
 def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant, str]:
-    """Checkpoints of supplementary training.
-
-    Raises:
-        InputError: one is gone or damaged.
-    """
+    """Checkpoints of supplementary training, which must be whole."""
     place = results / "supplementary"
     found = {variant: run_folder(place, experiment.run) / BEST_CHECKPOINT for variant, experiment in first.items()}
     for path in found.values():

@@ -17,7 +17,7 @@ from ..report.records import grouped, has_finished
 from ..report.scores import choose
 from ..run.command import learning_rates, with_few_shot_input
 from ..run.experiment import Experiment, with_others
-from ..run.options import checked, is_switch, takes_true_and_false
+from ..run.options import checked, flags
 from ..run.records import read_records
 from .config import Row, Supplementary, Sweep
 from .jobs import has_diverged
@@ -32,24 +32,6 @@ class Variant(NamedTuple):
     row: str
     prompt_length: int | None
     position: int | None
-
-
-def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """{"fp16": True, "amp": False, "dropout": 0} -> --fp16 --dropout 0.
-
-    Raises:
-        InputError: an option is false that is neither a flag nor takes this word: left out, its default would count.
-    """
-    words = []
-    for name, value in options.items():
-        option = f"--{name}"
-        if takes_true_and_false(option) or not isinstance(value, bool):
-            words += [option, str(value).lower() if isinstance(value, bool) else str(value)]
-        elif value:
-            words.append(option)
-        elif not is_switch(option):
-            raise InputError(f"options: {name} false: it is no flag that could be left out: write its value")
-    return tuple(words)
 
 
 def experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> list[Experiment]:

@@ -23,9 +23,10 @@ from run_scripts.report.records import grouped
 from run_scripts.run import experiment
 from run_scripts.run.command import learning_rates
 from run_scripts.run.experiment import Experiment, continued
+from run_scripts.run.options import flags
 from run_scripts.run.preflight import parse
 from run_scripts.sweep.config import read_sweep
-from run_scripts.sweep.plan import cell_of, experiments, first_stage, flags, rates_of
+from run_scripts.sweep.plan import cell_of, experiments, first_stage, rates_of
 from tests.folders import ROOT
 
 CONFIGS = ROOT / "run_scripts" / "configs"

@@ -16,7 +16,7 @@ from setuptools.command.build_py import build_py
 README = Path(__file__).with_name("README.md")
 
 CONVERT = ["transformers"]
-SWEEPS = ["matplotlib", "pyyaml", "submitit", "tabulate"]
+SWEEPS = ["matplotlib", "pydantic", "pyyaml", "submitit", "tabulate"]
 SERVE = ["prometheus-client", "starlette", "uvicorn"]
 DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets>=4"]}
 

@@ -34,7 +34,7 @@ from .report.choice import Choice, add_choice_options, check_row, take_runs
 from .report.records import Results, Run, has_finished, read_results
 from .report.render import Table, terminal
 from .report.scores import RowScores, Score, rows_of, vote
-from .run.evaluation import numbered, quiet
+from .run.perform import numbered, quiet
 from .run.records import BEST_CHECKPOINT, run_folder
 
 ABOUT = """A submission to GLUE or SuperGLUE out of the runs in RESULTS.
@@ -310,7 +310,7 @@ def answer(
         InputError: a checkpoint does not go with the folder, or has other labels than the task.
     """
     answers: list[list[SplitPredictions]] = [[] for _ in parts]
-    with quiet("fairseq", "fairseq_idpg"):
+    with quiet():
         for checkpoint in checkpoints:
             model, task = load_on_folder(str(checkpoint), str(parts[0].folder), cpu, **moved)
             for part, of_part in zip(parts, answers):

@@ -21,13 +21,12 @@ from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, check_replaces_nothing, new_file
 
 from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
-from .run.experiment import SELECTIONS, Experiment
+from .run.experiment import SELECTIONS, Experiment, arrow, continued, with_others
 from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from .run.options import ARCHITECTURES, checked
 from .run.perform import perform
 from .run.preflight import check
 from .run.records import BEST_CHECKPOINT, Record, append_record, read_records, run_folder
-from .run.transfer import arrow, continued, with_others
 
 LARGE, MNLI = "checkpoints/roberta.large/model.pt", "checkpoints/roberta.large.mnli/model.pt"
 
@@ -87,21 +86,9 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add("--batch-size", type=positive, metavar="N", help="of an update, over all processes")
     add("--max-epoch", type=positive, metavar="N")
     add("--max-update", type=positive, metavar="N")
-    add(
-        "--eval-tasks",
-        nargs="+",
-        action="extend",
-        metavar="TASK",
-        help="tasks that the model also answers, without training on them",
-    )
-    add(
-        "--eval-k",
-        nargs="+",
-        action="extend",
-        type=positive,
-        metavar="K",
-        help="and once more, trained on K examples of each",
-    )
+    several = partial(add, nargs="+", action="extend")
+    several("--eval-tasks", metavar="TASK", help="tasks that the model also answers, without training on them")
+    several("--eval-k", type=positive, metavar="K", help="and once more, trained on K examples of each")
     add("--eval-data", type=named_path, metavar="DIR", help="where their TASK-bin are (default: beside --data)")
     add("--row", default="", help="name in reports (default: the method)")
     add("--results", type=named_path, default=Path("results"), metavar="DIR", help="of all runs (default: results)")
@@ -113,45 +100,28 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     """The experiment of a command line.
 
     Raises:
-        InputError: a file or folder is missing, an option is one that the settings give, or the method is unknown.
+        InputError: a file or folder is missing, an option is one that the settings give or does not go with another, or
+            a method or task is unknown.
     """
     if args.supplementary:
         for name, value in (("--k", args.k), ("--dev", args.dev_examples), ("--eval-k", args.eval_k)):
             if value:
                 raise InputError(f"{name} does not go with --supplementary, which draws no examples: leave it out")
-    known = {item.name for item in fields(Experiment)} - {"lr", "options"}
-    chosen: dict[str, Any] = {name: value for name, value in vars(args).items() if name in known}
-    for name in ("data", "init_prompts_from", "init_head_from"):
-        chosen[name] = chosen[name] and str(chosen[name])
-    chosen.update(task=task.name, data=chosen["data"] or f"data/{task.name}-bin")
-    del chosen["eval_tasks"], chosen["eval_data"]
-    named = Experiment(**chosen, lr=0.0, options=checked(options))
-    experiment = with_few_shot_input(with_others(named, "--eval-tasks", other_folders(args, named.data)).absolute())
-    return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)
-
-
-def other_folders(args: argparse.Namespace, data: str) -> dict[str, str]:
-    """Each of --eval-tasks and its folder.
-
-    Raises:
-        InputError: a task is unknown; --eval-k stands without tasks or with --k.
-    """
     if args.eval_k and (args.k or not args.eval_tasks):
         raise InputError(
             f"--eval-k {args.eval_k} goes on from a model of a whole training set with other tasks: name them with "
             "--eval-tasks, and leave --k out"
         )
-    names = [find_task(name).name for name in args.eval_tasks or ()]
-    return {name: str((args.eval_data or Path(data).parent) / f"{name}-bin") for name in names}
-
-
-def describe(record: Record) -> str:
-    shown = listed_scores(record["scores"]["test"], without=(MACRO_F1, ACC_AND_MACRO_F1))
-    return f"{shown} (dev {record['dev']:.1f}, best epoch {record['best_epoch']}, {record['seconds']:.0f} s)"
-
-
-def listed_scores(scores: Mapping[str, float], without: Sequence[str] = ()) -> str:
-    return ", ".join(f"{name} {value:.1f}" for name, value in scores.items() if name not in without)
+    data = str(args.data or f"data/{task.name}-bin")
+    others = [find_task(name).name for name in args.eval_tasks or ()]
+    known = {item.name for item in fields(Experiment)} - {"lr", "options", "eval_tasks", "eval_data"}
+    chosen: dict[str, Any] = {name: value for name, value in vars(args).items() if name in known}
+    for name in ("init_prompts_from", "init_head_from"):
+        chosen[name] = chosen[name] and str(chosen[name])
+    named = Experiment(**{**chosen, "task": task.name, "data": data}, lr=0.0, options=checked(options))
+    folders = {name: str((args.eval_data or Path(data).parent) / f"{name}-bin") for name in others}
+    experiment = with_few_shot_input(with_others(named, "--eval-tasks", folders).absolute())
+    return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)
 
 
 def run(task: Task, words: Sequence[str]) -> None:
@@ -164,21 +134,19 @@ def run(task: Task, words: Sequence[str]) -> None:
     check([experiment, *further])
     if args.out:
         check_output(args.out, "--out")
-    if len(experiment.options) > len(options):
-        added = " ".join(experiment.options[len(options) :])
-        print(
-            f"with --k, as in the authors' scripts: {added}; --representation previous-layer undoes it", file=sys.stderr
-        )
+    if added := experiment.options[len(options) :]:
+        said = f"with --k, as in the authors' scripts: {' '.join(added)}; --representation previous-layer undoes it"
+        print(said, file=sys.stderr)
     record = kept(experiment, args.results)
     checkpoint = run_folder(args.results, record["run"]) / BEST_CHECKPOINT
     if args.out:
         with new_file(args.out) as work:
             shutil.copyfile(checkpoint, work)
-    print(f"{experiment}: {describe(record)}; checkpoint {args.out or checkpoint}")
+    print(f"{experiment}: {described(record)}; checkpoint {args.out or checkpoint}")
     for name, other in record.get("transfer", {}).items():
-        print(f"{arrow(task.name, name)} without training on it: {listed_scores(other['scores'])}")
+        print(f"{arrow(task.name, name)} without training on it: {listed(other['scores'])}")
     for each in further:
-        print(f"{each}: {describe(kept(each, args.results))}")
+        print(f"{each}: {described(kept(each, args.results))}")
 
 
 def kept(experiment: Experiment, results: Path) -> Record:
@@ -187,6 +155,17 @@ def kept(experiment: Experiment, results: Path) -> Record:
     if record not in read_records(results):
         append_record(results, record)
     return record
+
+
+def described(record: Record) -> str:
+    shown = {
+        name: value for name, value in record["scores"]["test"].items() if name not in (MACRO_F1, ACC_AND_MACRO_F1)
+    }
+    return f"{listed(shown)} (dev {record['dev']:.1f}, best epoch {record['best_epoch']}, {record['seconds']:.0f} s)"
+
+
+def listed(scores: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.1f}" for name, value in scores.items())
 
 
 @command_line("run_scripts", "the same command goes on")

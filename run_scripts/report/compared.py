@@ -9,8 +9,7 @@ from statistics import mean
 
 from preprocess.errors import InputError
 
-from ..run.experiment import ARROW
-from ..run.transfer import arrow
+from ..run.experiment import ARROW, arrow
 from .choice import TESTED, Choice, Scope, asked_columns, only_architecture, take_runs
 from .notes import (
     in_one_line,

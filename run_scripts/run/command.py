@@ -20,27 +20,20 @@ from fairseq_idpg.metrics import LOSSES
 from fairseq_idpg.models.config import fill_method_options, open_options
 from fairseq_idpg.tasks.dataset import grouped_by_length
 from fairseq_idpg.tasks.positions import prompt_block
-from preprocess import split_scores
 from preprocess.data_folder import DataFolder, check_split
 from preprocess.errors import InputError
 from preprocess.tasks import MAX_POSITIONS, WARM_UP, WHOLE_MODEL, Settings
 
 from .. import ROOT
-from .experiment import Experiment
+from .experiment import Experiment, Splits
 from .options import checked
 from .records import BEST_CHECKPOINT
-from .splits import Splits
 
 MAX_TOKENS = 4400
 VALID_BATCH = 64
 DECAY = "polynomial_decay"
-REPORTS = {
-    "acc_and_f1": ["--report-acc-and-f1"],
-    "pearson_and_spearman": ["--report-pearson-and-spearman"],
-    "mcc": ["--report-mcc"],
-    **{metric: [f"--report-{metric.replace('_', '-')}"] for metric in split_scores.METRICS},
-}
 FEW_SHOT_INPUT = ("--representation", "backbone")
+ADAM = ("--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6")
 FP16 = ("--fp16-init-scale", "4", "--threshold-loss-scale", "1", "--fp16-scale-window", "128")
 CHANGE_REPRESENTATIONS = {"--representation-dropout", "--no-freeze-backbone", "--train-layer-norms", "random_crop"}
 
@@ -81,6 +74,9 @@ def cache_of(experiment: Experiment, results: Path) -> Path | None:
 
 def training_command(experiment: Experiment, splits: Splits, folder: Path, cache: Path | None) -> list[str]:
     """The experiment as fairseq-train in ``folder``; M(x) is kept in ``cache``."""
+    metric, optimizer = experiment.facts.metric, option_value(experiment, "--optimizer") or "adam"
+    start, head = experiment.init_prompts_from, experiment.init_head_from
+    source = source_checkpoint(experiment, folder)
     return [
         *("fairseq-train", str(splits.folder.path), "--user-dir", str(ROOT / "fairseq_idpg")),
         *("--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction_idpg"),
@@ -89,27 +85,35 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
         *("--prompt-position", str(experiment.prompt_position), "--valid-subset", splits.dev),
         *("--arch", experiment.arch, "--method", experiment.method),
         *("--backbone", experiment.backbone, "--clip-norm", "0.0", "--lr", repr(experiment.lr)),
-        *optimizer_options(experiment),
+        # an optimizer that is given has its own options, but for the weight decay, which all have
+        *("--optimizer", "adam", *(ADAM if optimizer.endswith("adam") else ()), "--weight-decay", "0.1"),
         *("--dropout", "0.1", "--attention-dropout", "0.1"),
         *schedule_options(experiment, splits),
-        *(*selection_options(experiment), *REPORTS.get(experiment.facts.metric, [])),
+        *selection_options(experiment),
+        *([f"--report-{metric.replace('_', '-')}"] if metric != "accuracy" else []),
         *("--no-epoch-checkpoints", "--save-dir", str(folder)),
         *("--seed", str(experiment.seed), "--log-format", "json", "--num-workers", "0"),
-        *label_options(splits),
-        *start_options(experiment, folder),
+        *(["--regression-target"] if splits.folder.regression else []),
+        *("--num-classes", "1" if splits.folder.regression else str(len(splits.folder.label_names))),
+        *(["--finetune-from-model", str(source)] if experiment.source_run else []),
+        *(["--prompt-init", "saved", "--prompt-init-from", start] if start else []),
+        *(["--head-init-from", head] if head else []),
         *(["--no-freeze-backbone", "--swap-pairs", "append"] if experiment.supplementary else []),
         *(["--representation-cache", str(cache)] if cache else []),
-        *precision_options(experiment),
+        *(FP16 if {"--fp16", "--memory-efficient-fp16"}.intersection(experiment.options) else ()),
         *checked(experiment.options),
     ]
 
 
+def source_checkpoint(experiment: Experiment, folder: Path) -> Path:
+    """What the run of another task left, beside the ``folder`` of the experiment that goes on from it."""
+    return folder.parent / str(experiment.source_run) / BEST_CHECKPOINT
+
+
 def selection_options(experiment: Experiment) -> list[str]:
     """What chooses the checkpoint: the score that is reported, or with ``selection: paper`` what the authors' scripts
-    choose by, which is the accuracy also where F1 is reported, and the loss for scores.
-
-    Raises:
-        InputError: an option names a metric whose lowest value is best, instead of such a score.
+    choose by, which is the accuracy also where F1 is reported, and the loss for scores. Raises InputError where an
+    option names a metric whose lowest value is best, instead of such a score.
     """
     metric = experiment.facts.metric
     if experiment.selection == "paper":
@@ -125,43 +129,12 @@ def selection_options(experiment: Experiment) -> list[str]:
     return ["--best-checkpoint-metric", metric, "--maximize-best-checkpoint-metric"]
 
 
-def label_options(splits: Splits) -> list[str]:
-    if splits.folder.regression:
-        return ["--regression-target", "--num-classes", "1"]
-    return ["--num-classes", str(len(splits.folder.label_names))]
-
-
-def source_checkpoint(experiment: Experiment, folder: Path) -> Path:
-    """What the run of another task left, beside the ``folder`` of the experiment that goes on from it."""
-    return folder.parent / str(experiment.source_run) / BEST_CHECKPOINT
-
-
-def optimizer_options(experiment: Experiment) -> list[str]:
-    """The paper's; one that is given in its place has its own options, but for the weight decay, which all have."""
-    given = option_value(experiment, "--optimizer") or "adam"
-    of_adam = ["--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6"] if given.endswith("adam") else []
-    return ["--optimizer", "adam", *of_adam, "--weight-decay", "0.1"]
-
-
-def start_options(experiment: Experiment, folder: Path) -> Iterable[str]:
-    if experiment.source_run:
-        yield from ("--finetune-from-model", str(source_checkpoint(experiment, folder)))
-    if experiment.init_prompts_from:
-        yield from ("--prompt-init", "saved", "--prompt-init-from", experiment.init_prompts_from)
-    if experiment.init_head_from:
-        yield from ("--head-init-from", experiment.init_head_from)
-
-
 def schedule_options(experiment: Experiment, splits: Splits) -> list[str]:
     """Batches, length and learning rate: fixed for prompts and adapters, rising and falling for whole models.
 
-    With ``warm_up`` it rises and falls for all.
-
+    With ``warm_up`` it rises and falls for all; with an --lr-scheduler that does so in its own way, it is refused.
     Whole models make all their epochs. For all else the authors' scripts also limit the updates, to as many as batches
     of full size would make: on RTE, whose long examples make more, training ends after 38 of the 50 epochs.
-
-    Raises:
-        InputError: ``warm_up`` with an --lr-scheduler that rises and falls in its own way.
     """
     settings = settings_of(experiment)
     batch, epochs = experiment.batch_size or settings.batch_size, experiment.max_epoch or settings.max_epoch
@@ -170,34 +143,26 @@ def schedule_options(experiment: Experiment, splits: Splits) -> list[str]:
     most = experiment.max_update
     if not (trains_whole_model(experiment) or experiment.max_epoch or experiment.max_update):
         most = -(-check_split(splits.folder, "train") * epochs // batch)
-    limits += ["--max-update", str(most)] if most else []
+    options = [
+        *("--total-batch-size", str(batch), "--batch-size", str(batch), "--max-tokens", str(MAX_TOKENS)),
+        *("--required-batch-size-multiple", "1"),
+        # validation, whose batches change no score, is not limited in tokens
+        *("--batch-size-valid", str(VALID_BATCH), "--max-tokens-valid", str(VALID_BATCH * MAX_POSITIONS)),
+        *(*limits, *(["--max-update", str(most)] if most else [])),
+    ]
     given = option_value(experiment, "--lr-scheduler") or DECAY
     if given != DECAY and experiment.warm_up is not None:
         raise InputError(
             f"warm_up {experiment.warm_up} is for --lr-scheduler {DECAY}, not {given}: leave one of them out"
         )
     if given != DECAY or not trains_whole_model(experiment) and experiment.warm_up is None:
-        return [*batch_options(batch), *limits, "--lr-scheduler", "fixed"]
+        return [*options, "--lr-scheduler", "fixed"]
     rising = WARM_UP if experiment.warm_up is None else experiment.warm_up
     updates = batches_of_epoch(experiment, splits.folder, batch) * epochs
     if most:
-        updates = min(updates, most) if "--max-epoch" in limits else most
+        updates = min(updates, most) if limits else most
     warm_up = ["--total-num-update", str(updates), "--warmup-updates", str(round(rising * updates))]
-    return [*batch_options(batch), *limits, "--lr-scheduler", DECAY, *warm_up]
-
-
-def precision_options(experiment: Experiment) -> tuple[str, ...]:
-    """With --fp16 the loss scale of the authors' scripts."""
-    return FP16 if {"--fp16", "--memory-efficient-fp16"}.intersection(experiment.options) else ()
-
-
-def batch_options(batch: int) -> list[str]:
-    """Options of fairseq-train. Validation, whose batches change no score, is not limited in tokens."""
-    return [
-        *("--total-batch-size", str(batch), "--batch-size", str(batch), "--max-tokens", str(MAX_TOKENS)),
-        *("--required-batch-size-multiple", "1", "--batch-size-valid", str(VALID_BATCH)),
-        *("--max-tokens-valid", str(VALID_BATCH * MAX_POSITIONS)),
-    ]
+    return [*options, "--lr-scheduler", DECAY, *warm_up]
 
 
 def option_value(experiment: Experiment, name: str) -> str | None:

@@ -1,18 +1,26 @@
-"""One run of the paper's comparison: everything that decides its result."""
+"""One run of the paper's comparison: everything that decides its result, its examples, and the runs that go on from it.
+
+Those are of models of one task on another: as they are (zero-shot), or trained on K of its examples first (few-shot);
+ID-SPAM, Section 3.4 and Appendix C. Labels are matched by what they mean, never by their numbers.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from preprocess.checksums import content_digest, sha256
+from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
-from preprocess.tasks import SETTINGS, Settings, Task, find_task
+from preprocess.few_shot import count_drawn, few_shot
+from preprocess.tasks import SETTINGS, Settings, Task, counterparts, find_task
+from preprocess.writing import locked
 
 SELECTIONS = ("clean", "paper")
 # Of the settings that command.py gives; raised whenever they change, so that no run made with others is taken for one
@@ -20,9 +28,14 @@ SELECTIONS = ("clean", "paper")
 PROTOCOL = 2
 METRICS_OF_OLD = ("accuracy", "acc_and_f1", "pearson_and_spearman", "mcc")  # which no run's identity tells
 AFTERWARDS = ("eval_tasks", "eval_data")  # change nothing of what was trained
-READ = ("--source-prompts", "--spot-target", "--spot-embeddings", "--finetune-from-model")  # options that name files
+START = "--finetune-from-model"
+READ = ("--source-prompts", "--spot-target", "--spot-embeddings", START)  # options that name files
 ARROW = " → "  # between the task that was trained on and the one that is answered
 LATER = ("source_run", "source_task", "warm_up")  # identities of runs without them are older than these
+HELD_OUT_SEED = 0  # the same development set for all methods and seeds
+HELD_OUT_SHARE, HELD_OUT_MOST = 10, 1000
+FEW_SHOT_DEV = 1000  # Section 4.4
+REPORTED = "valid"  # split of a published folder
 AnyPath = TypeVar("AnyPath", str, str | None)
 REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
@@ -82,10 +95,6 @@ class Experiment:
         return find_task(self.task)
 
     @property
-    def setting(self) -> str:
-        return "full" if self.k is None else "few-shot"
-
-    @property
     def size(self) -> str:
         """Of the task, a name in preprocess.tasks; MNLI as a task of its own is a large one."""
         if self.k is not None:
@@ -132,11 +141,7 @@ class Experiment:
         return folder_digest(self.data, self.reads_word_vectors)
 
     def absolute(self) -> Experiment:
-        """The same with absolute paths.
-
-        Raises:
-            InputError: one of its files or folders is missing.
-        """
+        """Return the same with absolute paths; raise InputError where a file or folder is missing."""
         return replace(
             self,
             data=_absolute("data", self.data, self.task),
@@ -174,10 +179,8 @@ def _absolute(name: str, path: AnyPath, task: str) -> AnyPath:
 def backbone_digest(path: str) -> str:
     """Of the backbone's tensors: the same weights in a file that another version wrote are the same backbone.
 
-    Of a file that is known (see saving/fingerprints.py) it costs the reading of a note.
-
-    Raises:
-        InputError: the file is no backbone.
+    Of a file that is known (see saving/fingerprints.py) it costs the reading of a note. Raises InputError where the
+    file is no backbone.
     """
     from fairseq_idpg.saving.backbone_file import read_backbone  # with torch: reports need none of it
 
@@ -190,11 +193,7 @@ def file_digest(path: str) -> str:
 
 
 def by_content(options: Sequence[str]) -> list[str]:
-    """Options of fairseq-train, with the digest of what a file holds instead of its path.
-
-    Raises:
-        InputError: a file is missing.
-    """
+    """Options of fairseq-train, with the digest of a file, which must exist, instead of its path."""
     found: list[str] = []
     for before, word in zip(("", *options), options):
         name, equals, value = word.partition("=")
@@ -217,3 +216,119 @@ def _digests(option: str, paths: str) -> str:
 def folder_digest(path: str, word_vectors: bool) -> str:
     """Of the texts and labels in a binarized folder, and of the word vectors there."""
     return content_digest(Path(path), word_vectors)
+
+
+# --- examples --------------------------------------------------------------------------------------------------------
+
+
+class Splits(NamedTuple):
+    """A binarized folder, and which of its splits chooses the checkpoint and which is reported."""
+
+    folder: DataFolder
+    dev: str
+    reported: str
+
+
+def splits_of(experiment: Experiment, place: Path) -> Splits:
+    """The task's own folder, or a copy in ``place`` with a development set held out of its training set.
+
+    Few-shot: K examples and a development set of 1,000, or of what is left (CR has 775 beside K = 1,000), drawn anew
+    for each seed (Section 4.4). Full data: the published folder reports on ``valid``; ``--selection paper`` also
+    selects on it, as the paper does, ``clean`` on a tenth of the training set, at most 1,000 examples. Of examples that
+    answer questions these are numbers of questions.
+
+    Raises:
+        InputError: the folder is damaged or has too few examples.
+    """
+    source = DataFolder(Path(experiment.data))
+    if reports_on_its_choice(experiment):
+        return Splits(source, REPORTED, REPORTED)
+    choice = drawn(experiment, source)
+    name = "K{}-dev{}-seed{}".format(*choice)
+    digest = folder_digest(experiment.data, word_vectors=True)
+    copy = place / f"{experiment.task}-{name}-{digest[:8]}-bin"
+    place.mkdir(parents=True, exist_ok=True)
+    with locked(place / f".{copy.name}.lock"):  # several runs may want it at once
+        if not copy.exists():
+            few_shot(source, *choice, per_class=False, out=copy)
+    return Splits(DataFolder(copy), "valid", "test")
+
+
+def drawn(experiment: Experiment, source: DataFolder) -> tuple[int, int, int]:
+    """Examples to train on, examples to choose with, and the seed that draws them."""
+    examples = count_drawn(source)
+    if experiment.k is not None:
+        left = max(1, examples - experiment.k)
+        return experiment.k, experiment.dev_examples or min(FEW_SHOT_DEV, left), experiment.seed
+    dev = experiment.dev_examples or max(1, min(HELD_OUT_MOST, examples // HELD_OUT_SHARE))
+    return examples - dev, dev, HELD_OUT_SEED
+
+
+def of_each_split(experiments: Iterable[Experiment]) -> Iterable[Experiment]:
+    """One experiment for each choice of examples to train and select on."""
+    seeds = ((each, each.seed if each.k else None) for each in experiments)
+    return {(each.data, each.k, each.dev_examples, each.selection, seed): each for each, seed in seeds}.values()
+
+
+def reports_on_its_choice(experiment: Experiment) -> bool:
+    """Whether the split that is reported also chooses the checkpoint, so that nothing is held out."""
+    return experiment.supplementary or (experiment.k is None and experiment.selection == "paper")
+
+
+# --- other tasks -----------------------------------------------------------------------------------------------------
+
+
+def arrow(source: str, target: str) -> str:
+    """What the pair is called."""
+    return f"{source}{ARROW}{target}"
+
+
+def with_others(experiment: Experiment, option: str, folders: dict[str, str]) -> Experiment:
+    """The experiment, and other tasks that its model answers, which ``check_pair`` accepts: task -> folder."""
+    for task in folders:
+        check_pair(option, experiment.facts, find_task(task))
+    return replace(experiment, eval_tasks=tuple(folders), eval_data=tuple(folders.values()))
+
+
+def check_pair(option: str, source: Task, target: Task) -> None:
+    """Raise InputError unless a model of the first task can answer the second, another one with the same meanings."""
+    reason = ""
+    if source is target:
+        reason = f"its models are scored on {target.name} as it is: name other tasks"
+    elif source.regression or target.regression:
+        scored = source if source.regression else target
+        reason = f"the labels of {scored.name} are scores, and no class means the same: name a task of classes"
+    elif source.pairs != target.pairs:
+        kinds = ("pairs", "single sentences")
+        of_source, of_target = kinds if source.pairs else kinds[::-1]
+        reason = f"{source.name} has {of_source} and {target.name} {of_target}: name a task of {of_source}"
+    elif counterparts(source.name, source.labels, target.name, target.labels) is None:
+        silent = target if source.meanings else source
+        reason = f"preprocess/tasks.py does not say what the labels of {silent.name} mean: add them there"
+    if reason:
+        raise InputError(f"{option} {target.name}: {reason}")
+
+
+def continued(experiments: Iterable[Experiment], ks: Sequence[int]) -> Iterator[Experiment]:
+    """The runs that go on from others, on K examples of each task that these answer; learning rate and seed are theirs.
+
+    ID-SPAM does not say how the second training is done (Appendix C): it is this package's few-shot training.
+    """
+    for experiment in experiments:
+        words = experiment.options  # without another start
+        pairs = zip(("", *words), words)
+        options = tuple(word for before, word in pairs if before != START and word.partition("=")[0] != START)
+        for (task, data), k in product(zip(experiment.eval_tasks, experiment.eval_data), ks):
+            yield replace(
+                experiment,
+                task=task,
+                data=data,
+                k=k,
+                source_task=experiment.task,
+                source_run=experiment.run,
+                init_prompts_from=None,
+                init_head_from=None,
+                eval_tasks=(),
+                eval_data=(),
+                options=options,
+            )

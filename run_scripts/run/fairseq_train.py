@@ -38,10 +38,9 @@ GPU_FREE = re.compile(r'"(?:train_)?gb_free": "?([\d.]+)')
 
 
 def train(command: list[str], log: Path, echo: bool) -> None:
-    """Runs ``fairseq-train ARGUMENTS``; its output goes to the end of ``log``, and with ``echo`` to our own.
+    """Run ``fairseq-train ARGUMENTS``; its output goes to the end of ``log``, and with ``echo`` to our own.
 
-    Raises:
-        InputError: it failed; with the last line that it wrote.
+    Where it fails, raise InputError with the last line that it wrote.
     """
     begin, last = time.monotonic(), ""
     with open(log, "a", encoding="utf-8") as file:
@@ -156,17 +155,6 @@ def check_whole(checkpoint: Path, remedy: str) -> None:
         read_file(str(checkpoint), "checkpoint", mapped=True)
     except InputError:
         raise InputError(f"{checkpoint} is gone or damaged: {remedy}") from None
-
-
-def has_all_updates(checkpoint: Path) -> bool:
-    """Whether training that counts updates has ended; fairseq, started again, would make one more."""
-    import torch
-
-    if not checkpoint.exists():
-        return False
-    state = torch.load(checkpoint, weights_only=True, mmap=True)
-    limit = state["cfg"]["optimization"]["max_update"]
-    return 0 < limit <= state["optimizer_history"][-1]["num_updates"]
 
 
 def drop_optimizer(checkpoint: Path) -> None:

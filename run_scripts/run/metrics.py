@@ -10,17 +10,15 @@ from preprocess import split_scores
 from preprocess.questions import Questions
 from preprocess.split_scores import Metric, Scores
 
-
-def _accuracy(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
-    return {"accuracy": accuracy_score(targets, predictions)}
+MACRO_F1, ACC_AND_MACRO_F1 = "macro_f1", "acc_and_macro_f1"
 
 
-def _accuracy_and_f1(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
+def _accuracy_and_f1(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None) -> Scores:
     accuracy, f1 = accuracy_score(targets, predictions), f1_score(targets, predictions, zero_division=0)
     return {"accuracy": accuracy, "f1": f1, "acc_and_f1": (accuracy + f1) / 2}
 
 
-def _pearson_and_spearman(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
+def _pearson_and_spearman(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None) -> Scores:
     """Both are 0 where all predictions, or all targets, are the same, as there is no correlation then."""
     if np.ptp(predictions) == 0 or np.ptp(targets) == 0:
         return {"pearson": 0.0, "spearman": 0.0, "pearson_and_spearman": 0.0}
@@ -28,20 +26,13 @@ def _pearson_and_spearman(predictions: np.ndarray, targets: np.ndarray, question
     return {"pearson": pearson, "spearman": spearman, "pearson_and_spearman": (pearson + spearman) / 2}
 
 
-def _matthews(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
-    return {"mcc": matthews_corrcoef(targets, predictions)}
-
-
 METRICS: dict[str, Metric] = {
-    "accuracy": _accuracy,
+    "accuracy": lambda predictions, targets, questions: {"accuracy": accuracy_score(targets, predictions)},
     "acc_and_f1": _accuracy_and_f1,
     "pearson_and_spearman": _pearson_and_spearman,
-    "mcc": _matthews,
+    "mcc": lambda predictions, targets, questions: {"mcc": matthews_corrcoef(targets, predictions)},
     **split_scores.METRICS,
 }
-
-
-MACRO_F1, ACC_AND_MACRO_F1 = "macro_f1", "acc_and_macro_f1"
 
 
 def macro_scores(predictions: np.ndarray, targets: np.ndarray) -> Scores:

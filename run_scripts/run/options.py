@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from enum import Enum
 from functools import cache
@@ -63,22 +63,29 @@ def _parts(kind: Any) -> set[Any]:
     return {kind}.union(*map(_parts, get_args(kind)))
 
 
-def is_switch(option: str) -> bool:
-    """Whether the option is a flag, which is given or left out."""
-    return bool in declared_types().get(option, ())
+def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """{"fp16": True, "amp": False, "dropout": 0} -> --fp16 --dropout 0.
 
-
-def takes_true_and_false(option: str) -> bool:
-    """Whether the option takes the words true and false, where a flag is given or left out."""
-    choices = [kind for kind in declared_types().get(option, ()) if isinstance(kind, type) and issubclass(kind, Enum)]
-    return any({"true", "false"} <= {each.value for each in kind} for kind in choices)
+    False is refused where it is neither a flag's nor a word that the option takes: left out, its default would count.
+    """
+    words = []
+    for name, value in options.items():
+        option, types = f"--{name}", declared_types().get(f"--{name}", set())
+        choices = [kind for kind in types if isinstance(kind, type) and issubclass(kind, Enum)]
+        takes_the_word = any({"true", "false"} <= {each.value for each in kind} for kind in choices)
+        if takes_the_word or not isinstance(value, bool):
+            words += [option, str(value).lower() if isinstance(value, bool) else str(value)]
+        elif value:
+            words.append(option)
+        elif bool not in types:
+            raise InputError(f"options: {name} false: it is no flag that could be left out: write its value")
+    return tuple(words)
 
 
 def check_from_file(name: str, value: Any, where: str) -> None:
-    """A sweep's file may be a stranger's: it gives numbers, choices, and what the plugin reads.
+    """Refuse, of a sweep's file, which may be a stranger's, all but numbers, choices, and what the plugin reads.
 
-    Raises:
-        InputError: another text, or one that fairseq-train would take for an option.
+    A text that fairseq-train would take for an option is refused too.
     """
     option = flag_name(name)
     types = declared_types().get(option, {Any})
@@ -106,35 +113,23 @@ def is_numbers(value: Any) -> bool:
 
 
 def checked(words: Iterable[str]) -> tuple[str, ...]:
-    """The options as they are passed on: fairseq runs none of them as Python, whoever wrote them.
-
-    Raises:
-        InputError: naming an option that this package sets itself, or that fairseq would run, and what to give instead.
-    """
-    words = tuple(words)
+    """Return the options as they are passed on: without any that this package sets, or that fairseq runs as Python."""
+    found: list[str] = []
+    before = ""
     for word in words:
-        name = word.partition("=")[0] if word.startswith("--") else word[:2]  # -aARCH is -a ARCH
+        name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], "", "")  # -aARCH is -a ARCH
         if name in RESERVED:
             raise InputError(f"{name} is set by {RESERVED[name]}: leave it out of the options of fairseq-train")
         if name in EVALUATED:
             raise InputError(f"{name}: fairseq would run its value as Python: leave it out")
-    return tuple(_plain_betas(words))
-
-
-def _plain_betas(words: Sequence[str]) -> Iterable[str]:
-    """--adam-betas, which fairseq runs as well, are two numbers and nothing else."""
-    value_comes = False
-    for word in words:
-        name, equals, value = word.partition("=")
-        if value_comes:
-            yield betas(word)
-        elif name == BETAS and equals:
-            yield f"{BETAS}={betas(value)}"
+        if before == BETAS:
+            found.append(betas(word))
         else:
-            yield word
-        value_comes = not value_comes and word == BETAS
+            found.append(f"{BETAS}={betas(value)}" if name == BETAS and equals else word)
+        before = word
+    return tuple(found)
 
 
 def betas(value: str) -> str:
-    """The two numbers of a text, such as ``[0.9, 0.98]``, as fairseq reads them: ``(0.9, 0.98)``."""
+    """The two numbers of --adam-betas, such as ``[0.9, 0.98]``, as fairseq, which runs the text, takes them."""
     return repr(parse_pair("adam_betas", value.strip()))

@@ -1,33 +1,45 @@
 """Trains an experiment, tests it, and writes RESULTS/runs/RUN/{experiment.json, train.log, checkpoint_best.pt,
-predictions.npz, record.json}; predictions-TASK.npz of each other task that it answers."""
+predictions.npz, record.json}; predictions-TASK.npz of each other task that it answers.
+
+``python -m run_scripts.run.perform RESULTS RUN [--keep-whole-model]`` is a sweep's job on this machine: it makes the
+run whose experiment.json is there.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
+import signal
 import subprocess
+import sys
+import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
+from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
 from fairseq_idpg.training.run_facts import versions
-from preprocess.writing import write_text
+from preprocess.data_folder import DataFolder
+from preprocess.errors import InputError, command_line
+from preprocess.questions import Questions
+from preprocess.tasks import Task, find_task
+from preprocess.writing import new_file, write_text
 
 from .. import PARENT, ROOT
 from .command import cache_of, source_checkpoint, training_command, trains_whole_model
-from .evaluation import evaluate, evaluate_elsewhere
-from .experiment import PROTOCOL, Experiment, backbone_digest, folder_digest
-from .fairseq_train import (
-    check_whole,
-    dev_curve,
-    drop_optimizer,
-    has_all_updates,
-    train,
-    training_facts,
-)
+from .experiment import PROTOCOL, REPORTED, Experiment, Splits, backbone_digest, folder_digest, splits_of
+from .fairseq_train import check_whole, dev_curve, drop_optimizer, train, training_facts
+from .metrics import Scores, macro_scores, score
 from .records import BEST_CHECKPOINT, EXPERIMENT, LAST_CHECKPOINT, LOG, RECORD, Record, held, run_folder
-from .splits import splits_of
+
+OPTION_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset", "common")
 
 
 def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whole_model: bool = True) -> Record:
@@ -40,7 +52,7 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
 
     Raises:
         InputError: fairseq-train failed, as the last line of its log says; the data has too few examples, or is
-            damaged.
+            damaged; another task's labels mean something else.
     """
     run, results = experiment.run, results.absolute()
     folder = run_folder(results, run)
@@ -50,8 +62,13 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
             write_text(folder / EXPERIMENT, experiment.to_json())
             record = make_record(experiment, run, results, echo)
             write_text(folder / RECORD, json.dumps(record))
-        if not has_all_scores(record, experiment):
-            record = {**record, "transfer": answer_others(experiment, record, folder, cache_of(experiment, results))}
+        if others := unanswered(record, experiment):
+            transfer, best = dict(record.get("transfer") or {}), folder / BEST_CHECKPOINT
+            for task, data in others:
+                again = "the run is made again (keep_whole_models: true keeps models that train the backbone)"
+                check_whole(best, f"{task} cannot be answered: remove {folder}, and {again}")
+                transfer[task] = evaluate_elsewhere(experiment, task, data, best, cache_of(experiment, results))
+            record = {**record, "transfer": transfer}
             write_text(folder / RECORD, json.dumps(record))
         (folder / LAST_CHECKPOINT).unlink(missing_ok=True)
         if trains_whole_model(experiment) and not keep_whole_model:
@@ -59,61 +76,35 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
     return record
 
 
-def has_all_scores(record: Record, experiment: Experiment) -> bool:
-    """Whether a record of a run that is done has its scores on all tasks that are asked for, as their folders are."""
-    return not list(unanswered(record, experiment))
-
-
-def unanswered(record: Record, experiment: Experiment) -> Iterator[tuple[str, str]]:
-    """Tasks, and their folders, on which the run has no score."""
+def unanswered(record: Record, experiment: Experiment) -> list[tuple[str, str]]:
+    """Tasks, and their folders, on which a run that is done has no score, or one of another state of the folder."""
     known = record.get("transfer") or {}
-    for task, data in zip(experiment.eval_tasks, experiment.eval_data):
-        if task not in known or known[task].get("data") not in digests_of(experiment, data):
-            yield task, data
-
-
-def digests_of(experiment: Experiment, data: str) -> set[str]:
-    """What says that a folder is still the one that a score is of; older records also tell vectors that no run read."""
-    return {folder_digest(data, word_vectors) for word_vectors in {experiment.reads_word_vectors, True}}
-
-
-def answer_others(experiment: Experiment, record: Record, folder: Path, cache: Path | None) -> dict[str, Any]:
-    """Task -> scores of the trained model on it, without training: those of the record, and those that it lacks.
-
-    Raises:
-        InputError: see ``evaluate_elsewhere``; the checkpoint is not there any more.
-    """
-    best, answered = folder / BEST_CHECKPOINT, dict(record.get("transfer") or {})
-    for task, data in unanswered(record, experiment):
-        again = "the run is made again (keep_whole_models: true keeps models that train the backbone)"
-        check_whole(best, f"{task} cannot be answered: remove {folder}, and {again}")
-        answered[task] = evaluate_elsewhere(experiment, task, data, best, cache)
-    return answered
+    read = {experiment.reads_word_vectors, True}  # older records also tell vectors that no run read
+    return [
+        (task, data)
+        for task, data in zip(experiment.eval_tasks, experiment.eval_data)
+        if known.get(task, {}).get("data") not in {folder_digest(data, word_vectors) for word_vectors in read}
+    ]
 
 
 def finished(results: Path, run: str, experiment: Experiment | None = None) -> Record | None:
-    """Return the record of a run if it is done, and if it is whole where an ``experiment`` is given."""
+    """Return the record of a run if it is done, and with all tasks where an ``experiment`` is given."""
     path = run_folder(results, run) / RECORD
     if not path.exists():
         return None
     record = json.loads(path.read_text(encoding="utf-8"))
-    return record if experiment is None or has_all_scores(record, experiment) else None
+    return None if experiment is not None and unanswered(record, experiment) else record
 
 
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
     """Trains, predicts and puts the record together."""
     folder, cache = run_folder(results, run), cache_of(experiment, results)
-    last, best, log = folder / LAST_CHECKPOINT, folder / BEST_CHECKPOINT, folder / LOG
+    best, log = folder / BEST_CHECKPOINT, folder / LOG
     splits = splits_of(experiment, results / "data")
     check_source(experiment, folder)
     command = training_command(experiment, splits, folder, cache)
-    again = "and the same command trains this run from its start"
-    if last.exists():
-        check_whole(last, f"remove it, {again}")
-    if not has_all_updates(last):
-        train(command, log, echo)
-    # a training that has ended does not write it again
-    check_whole(best, f"remove it and {LAST_CHECKPOINT}, {again}")
+    train(command, log, echo)  # one that has ended makes no further update
+    check_whole(best, f"remove it and {LAST_CHECKPOINT}, and the same command trains this run from its start")
     if trains_whole_model(experiment):
         drop_optimizer(best)
     return {
@@ -143,7 +134,7 @@ def described(experiment: Experiment, run: str) -> Record:
         **asdict(experiment),
         "run": run,
         "row": experiment.row or experiment.method,
-        "setting": experiment.setting,
+        "setting": "full" if experiment.k is None else "few-shot",
         "position": experiment.prompt_position,
         "metric": experiment.facts.metric,
         "protocol": PROTOCOL,
@@ -167,3 +158,124 @@ def revision() -> str | None:
         return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
     except OSError:
         return None
+
+
+# --- evaluation ------------------------------------------------------------------------------------------------------
+
+
+def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Path | None) -> dict[str, Any]:
+    """What a record says of a checkpoint; its predictions are saved beside it, in predictions.npz."""
+    metric, seconds = experiment.facts.metric, 0.0
+    arrays: dict[str, Any] = {}
+    scores, examples = {}, {}
+    with quiet():
+        model, task = load(experiment, checkpoint, splits.folder, cache)
+        for name, split in (("dev", splits.dev), ("test", splits.reported)):
+            started = time.perf_counter()
+            scores[name], found = judged(experiment.facts, model, task, splits.folder, split, name)
+            examples[name] = len(found[name])
+            seconds = (time.perf_counter() - started) / max(1, examples[name])  # of the last one
+            arrays.update(found)
+    with new_file(checkpoint.with_name("predictions.npz")) as work:
+        np.savez_compressed(work, **arrays)
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    return {
+        "scores": scores,
+        "examples": examples,
+        "dev": scores["dev"][metric],
+        "test": scores["test"][metric],
+        "trainable": trained - model.parameter_counts()["head"],
+        "prompt_length": model.prompt_length or None,
+        "seconds_per_prediction": round(seconds, 6),
+        **saved_facts(checkpoint),
+    }
+
+
+def evaluate_elsewhere(
+    experiment: Experiment, task: str, data: str, checkpoint: Path, cache: Path | None
+) -> dict[str, Any]:
+    """What a record says of a checkpoint on another task's ``valid``; its predictions are saved beside it.
+
+    Classes are matched by their meaning, see ``fairseq_idpg.saving.record.labels_here``.
+    """
+    facts, folder = find_task(task), DataFolder(Path(data))
+    with quiet():
+        scores, arrays = judged(facts, *load(experiment, checkpoint, folder, cache), folder, REPORTED, "test")
+    with new_file(checkpoint.with_name(f"predictions-{task}.npz")) as work:
+        np.savez_compressed(work, **arrays)
+    digest = folder_digest(data, experiment.reads_word_vectors)
+    return {"metric": facts.metric, "scores": scores, "test": scores[facts.metric], "data": digest}
+
+
+def load(experiment: Experiment, checkpoint: Path, folder: DataFolder, cache: Path | None) -> tuple[Any, Any]:
+    cpu = "--cpu" in experiment.options
+    return load_on_folder(str(checkpoint), str(folder.path), cpu, representation_cache=cache and str(cache))
+
+
+def judged(
+    facts: Task, model: Any, task: Any, folder: DataFolder, split: str, name: str
+) -> tuple[Scores, dict[str, Any]]:
+    """Scores of what a model answers to a split with labels, and what predictions.npz says of it under a name.
+
+    Scores are those of the task's own metric, and of classes what ID-SPAM reports.
+    """
+    questions = folder.questions(split)
+    answers, targets = numbered(predict_split(model, task, split), questions if facts.by_choice else None)
+    if targets is None:
+        raise InputError(f"{folder.path} has no labels of {split}: preprocess it with them")
+    macro = {} if facts.regression or facts.by_choice else macro_scores(answers, targets)
+    arrays: dict[str, Any] = {name: answers, f"{name}_targets": targets}
+    if questions is not None:
+        columns = {"question": questions.number, "em": questions.em, "f1": questions.f1}
+        arrays |= {f"{name}_{column}": values for column, values in columns.items() if values is not None}
+    return {**score(facts.metric, answers, targets, questions), **macro}, arrays
+
+
+def numbered(found: SplitPredictions, questions: Questions | None = None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Answers, and targets if any; of classes that are numbers these themselves, as F1 is that of the label 1.
+
+    Args:
+        questions: choose one example of each.
+    """
+    answers = found.answers if questions is None else found.chosen(questions)
+    if not found.label_names or not all(label.isdecimal() for label in found.label_names):
+        return answers, found.targets
+    numbers = np.array([int(label) for label in found.label_names])
+    return numbers[answers], None if found.targets is None else numbers[found.targets]
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep loggers, and torch where there is no GPU, from saying again what they have said while training."""
+    logging.disable(logging.INFO)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "'pin_memory'")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def saved_facts(checkpoint: Path) -> dict[str, Any]:
+    """``best_epoch``, counted from 1, ``best_update``, and ``options`` as they took effect."""
+    state = torch.load(checkpoint, weights_only=True, mmap=True)
+    iterator = state["extra_state"]["train_iterator"]
+    ended = iterator["iterations_in_epoch"] == 0  # it was saved at an epoch's end, as the start of the next one
+    options = {group: state["cfg"][group] for group in OPTION_GROUPS}
+    return {
+        "best_epoch": iterator["epoch"] - ended,
+        "best_update": state["optimizer_history"][-1]["num_updates"],
+        "options": json.loads(json.dumps(options, default=str)),
+    }
+
+
+@command_line("run_scripts", "the same command goes on")
+def main() -> None:
+    results, run, *more = sys.argv[1:]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # and so fairseq-train is terminated too
+    text = (run_folder(Path(results), run) / EXPERIMENT).read_text(encoding="utf-8")
+    perform(Experiment.from_json(text), Path(results), keep_whole_model="--keep-whole-model" in more)
+
+
+if __name__ == "__main__":
+    main()

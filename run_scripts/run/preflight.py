@@ -31,14 +31,12 @@ from fairseq_idpg.training.arguments import check_arguments
 from preprocess.data_folder import DataFolder, check_split
 from preprocess.dictionary import MASK
 from preprocess.errors import InputError, did_you_mean
-from preprocess.few_shot import check_source
+from preprocess.few_shot import check_source, select_rows
 from preprocess.splits import ENTAILED, NOT_ENTAILED
 from preprocess.tasks import Task, find_task
 
 from .command import training_command
-from .evaluation import REPORTED
-from .experiment import Experiment
-from .splits import Splits, check_sizes
+from .experiment import REPORTED, Experiment, Splits, drawn, of_each_split, reports_on_its_choice
 
 backbone_of = lru_cache(maxsize=1)(read_backbone)
 
@@ -60,11 +58,7 @@ def dictionary_of(folder: Path) -> Dictionary:
 
 
 def check(experiments: Iterable[Experiment]) -> None:
-    """Checks each data folder, backbone, option and start, once for all learning rates and seeds.
-
-    Raises:
-        InputError: one line that names the option or file, its value and the remedy.
-    """
+    """Check each data folder, backbone, option and start, once for all learning rates and seeds."""
     try:
         experiments = list(experiments)
         distinct = dict.fromkeys(replace(each, lr=1.0, seed=1, k=None, source_run=None) for each in experiments)
@@ -72,11 +66,17 @@ def check(experiments: Iterable[Experiment]) -> None:
             folder = folder_of(experiment.data)
             check_folder("data", experiment.facts, folder)
             check_position(experiment.prompt_position, pairs=len(folder.inputs) == 2)
-            check_others(experiment, folder)
+            for task, path in zip(experiment.eval_tasks, experiment.eval_data):
+                other = DataFolder(Path(path))
+                check_split(other, REPORTED)
+                check_folder("eval_tasks", find_task(task), other)
+                check_same_data(facts_of(folder), facts_of(other), path)
             args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
             check_arguments(args, gpu=True)  # it may be another machine's
             check_model(experiment, folder, args)
-        check_sizes(experiments)
+        for experiment in of_each_split(each for each in experiments if not reports_on_its_choice(each)):
+            source = DataFolder(Path(experiment.data))
+            select_rows(source, *drawn(experiment, source), per_class=False)
     finally:
         backbone_of.cache_clear()  # it is large
 
@@ -109,15 +109,6 @@ def check_folder(option: str, task: Task, folder: DataFolder) -> None:
         )
 
 
-def check_others(experiment: Experiment, folder: DataFolder) -> None:
-    """Check that folders of tasks that are answered without training are theirs, and encoded like the trained one."""
-    for task, path in zip(experiment.eval_tasks, experiment.eval_data):
-        other = DataFolder(Path(path))
-        check_split(other, REPORTED)
-        check_folder("eval_tasks", find_task(task), other)
-        check_same_data(facts_of(folder), facts_of(other), path)
-
-
 def facts_of(folder: DataFolder) -> Record:
     """What a checkpoint of it, or for it, would record."""
     cfg = Namespace(data=str(folder.path), regression_target=folder.regression, prompt_position=None)
@@ -144,11 +135,7 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
 
 
 def parse(command: list[str]) -> Namespace:
-    """Return what fairseq makes of a command, with the defaults of the model's options.
-
-    Raises:
-        InputError: an option that it does not know, or a wrong value.
-    """
+    """Return what fairseq makes of a command, with the model's defaults; raise InputError where it fails."""
     parser, said = fairseq_options.get_training_parser(), io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

@@ -43,10 +43,7 @@ def results_file(results: Path) -> Path:
 def read_records(results: Path) -> list[Record]:
     """The latest record of every run, in the order in which the runs first finished.
 
-    A last line that was torn by a kill is left out, with a word on stderr.
-
-    Raises:
-        InputError: a damaged line.
+    A last line that was torn by a kill is left out, with a word on stderr; any other damaged line is refused.
     """
     path = results_file(results)
     if not path.exists():
@@ -96,14 +93,11 @@ def append_record(results: Path, record: Record) -> None:
 
 @contextlib.contextmanager
 def held(folder: Path, wait: bool = False, inherit: bool = False) -> Iterator[None]:
-    """Hold a folder for this process, so that two never write there.
+    """Hold a folder for this process, so that two never write there; InputError while another process holds it.
 
     Args:
-        wait: until another process has left it.
+        wait: until that has left it.
         inherit: children hold it too, and so whoever waits also waits for an orphan.
-
-    Raises:
-        InputError: another process holds it, and we do not wait.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as file:

@@ -14,23 +14,18 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 from preprocess.errors import InputError, command_line, shown
 from preprocess.flags import named_path, positive
 
-from ..run.experiment import Experiment
+from ..run.experiment import Experiment, continued, of_each_split, splits_of
 from ..run.fairseq_train import check_whole
 from ..run.perform import finished
 from ..run.preflight import check, check_heads
 from ..run.records import BEST_CHECKPOINT, held, results_file, run_folder
-from ..run.splits import split_key, splits_of
-from ..run.transfer import continued
 from .config import Sweep, read_sweep
-from .local import Local
+from .jobs import Cluster, Local, Slurm, Stage, missing
 from .plan import Rates, Variant, experiments, first_stage, rates_of, undecided, with_chosen_rates
-from .slurm import Slurm
-from .stage import Cluster, Stage, missing
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 CLUSTERS: dict[str, type[Local] | type[Slurm]] = {"local": Local, "slurm": Slurm}
@@ -39,24 +34,13 @@ CLUSTERS: dict[str, type[Local] | type[Slurm]] = {"local": Local, "slurm": Slurm
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m run_scripts.sweep", description=(__doc__ or "").split("\n\n")[1])
     add = made.add_argument
-    pairs = partial(add, type=pair, nargs="+", action="extend", default=[], metavar="KEY=VALUE")
+    several = partial(add, nargs="+", action="extend")
+    pairs = partial(several, type=pair, default=[], metavar="KEY=VALUE")
     add("config", type=config_file, metavar="CONFIG.yaml", help="a file, or the name of one in run_scripts/configs")
     add("--results", type=named_path, metavar="DIR", help="default: results/CONFIG, such as results/idspam/table2")
     pairs("--set", help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
-    add(
-        "--eval-tasks",
-        nargs="+",
-        action="extend",
-        metavar="TASK",
-        help="tasks that each model also answers, without training on them",
-    )
-    add(
-        "--eval-k",
-        nargs="+",
-        action="extend",
-        metavar="K",
-        help="and is then trained on so many examples of each, and answers it again",
-    )
+    several("--eval-tasks", metavar="TASK", help="tasks that each model also answers, without training on them")
+    several("--eval-k", metavar="K", help="and is then trained on so many examples of each, and answers it again")
     add("--cluster", choices=list(CLUSTERS), default="local", help="where runs are started (default: local)")
     add("--jobs", type=positive, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")
     pairs("--slurm", help="for sbatch: partition=gpu time=600 ...")
@@ -80,17 +64,13 @@ def pair(text: str) -> str:
 @command_line("run_scripts", "the same command goes on")
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         failed = command(args)
     finally:
         signal.signal(signal.SIGTERM, before)
     if failed:
         sys.exit(1)
-
-
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def command(args: argparse.Namespace) -> int:
@@ -122,23 +102,23 @@ def by_run(runs: Iterable[Experiment]) -> dict[str, Experiment]:
     return {experiment.run: experiment for experiment in runs}
 
 
-def run(
-    sweep: Sweep,
-    first: Mapping[Variant, Experiment],
-    second: Iterable[Experiment],
-    results: Path,
-    cluster: Cluster,
-) -> int:
-    """Both stages; how many runs failed.
+# --- running ---------------------------------------------------------------------------------------------------------
 
-    Raises:
-        InputError: some data has too few examples, or supplementary training failed.
-    """
-    all_of_tasks = [*second, *continued(second, sweep.eval_k)]
-    for experiment in {split_key(experiment): experiment for experiment in all_of_tasks}.values():
+
+def run(
+    sweep: Sweep, first: Mapping[Variant, Experiment], second: Iterable[Experiment], results: Path, cluster: Cluster
+) -> int:
+    """All stages; how many runs failed. Raises InputError where supplementary training, which others need, failed."""
+    for experiment in of_each_split([*second, *continued(second, sweep.eval_k)]):
         splits_of(experiment, results / "data")
     if first:
-        finish_supplementary(first, results / "supplementary", cluster)
+        stage = Stage(by_run(first.values()), results / "supplementary", cluster, True)
+        failed = stage.finish()
+        if failed or stage.diverged:
+            raise InputError(
+                f"of {len(first)} runs of supplementary training {failed} failed, which the same command tries again, "
+                f"and {stage.diverged} diverged: lower supplementary.lr"
+            )
         second = experiments(sweep, trained(first, results))
     keep_whole_models = sweep.keep_whole_models or bool(sweep.eval_k)
     second, failed = finish_seeds(rates_of(sweep, second), results, cluster, keep_whole_models)
@@ -146,57 +126,38 @@ def run(
         left = set(missing(by_run(second), results))
         sources = [source for source in second if source.run not in left and finished(results, source.run)]
         print(f"{results}: models of {len(sources)} runs go on with other tasks", flush=True)
-        failed += last_stage(by_run(continued(sources, sweep.eval_k)), results, cluster, sweep.keep_whole_models)
+        failed += finish(continued(sources, sweep.eval_k), results, cluster, sweep.keep_whole_models)
     return failed
-
-
-def finish_supplementary(first: Mapping[Variant, Experiment], results: Path, cluster: Cluster) -> None:
-    """Trains the backbones of all other runs.
-
-    Raises:
-        InputError: one failed or diverged.
-    """
-    stage = Stage(by_run(first.values()), results, cluster, True)
-    failed = stage.finish()
-    if failed or stage.diverged:
-        raise InputError(
-            f"of {len(first)} runs of supplementary training {failed} failed, which the same command tries again, and "
-            f"{stage.diverged} diverged: lower supplementary.lr"
-        )
 
 
 def finish_seeds(
     rates: Rates, results: Path, cluster: Cluster, keep_whole_models: bool
 ) -> tuple[list[Experiment], int]:
     """All runs of the tasks, later seeds at the learning rates that the first ones choose; how many failed."""
-    failed = last_stage(by_run(rates.first), results, cluster, keep_whole_models)
+    failed = finish(rates.first, results, cluster, keep_whole_models)
     if not rates.later:
         return rates.first, failed
     later = None
     while (chosen := with_chosen_rates(rates, results)) != later:  # another seed may diverge at a chosen rate
         later = chosen
-        failed += last_stage(by_run(later), results, cluster, keep_whole_models)
+        failed += finish(later, results, cluster, keep_whole_models)
     left = len(undecided(rates, results))
     if left:
         print(f"{results}: {left} rows of tasks have no learning rate for their other seeds", flush=True)
     return [*rates.first, *later], failed
 
 
-def last_stage(runs: Mapping[str, Experiment], results: Path, cluster: Cluster, keep_whole_models: bool) -> int:
+def finish(runs: Iterable[Experiment], results: Path, cluster: Cluster, keep_whole_models: bool) -> int:
     """How many of the runs failed."""
-    stage = Stage(runs, results, cluster, keep_whole_models)
+    stage = Stage(by_run(runs), results, cluster, keep_whole_models)
     failed = stage.finish()
     diverged = f", {stage.diverged} diverged" if stage.diverged else ""
-    print(f"{results_file(results)}: {len(runs)} runs, {failed} failed{diverged}", flush=True)
+    print(f"{results_file(results)}: {len(stage.runs)} runs, {failed} failed{diverged}", flush=True)
     return failed
 
 
 def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant, str]:
-    """Checkpoints of supplementary training.
-
-    Raises:
-        InputError: one is gone or damaged.
-    """
+    """Checkpoints of supplementary training, which must be whole."""
     place = results / "supplementary"
     found = {variant: run_folder(place, experiment.run) / BEST_CHECKPOINT for variant, experiment in first.items()}
     for path in found.values():
@@ -205,30 +166,33 @@ def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant,
     return {variant: str(path) for variant, path in found.items()}
 
 
+# --- a dry run -------------------------------------------------------------------------------------------------------
+
+
 def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> None:
     """The runs that are missing; those after supplementary training get their identities from its checkpoints."""
-    left = _list(by_run(first.values()), results / "supplementary") if first else 0
-    if left:
+    if first and show_missing(first.values(), results / "supplementary"):
         print(f"and then {len(experiments(sweep, {}))} runs that start from what these leave")
         return
     second = experiments(sweep, trained(first, results))
     rates = rates_of(sweep, second)
-    _list(by_run(rates.first), results)
+    show_missing(rates.first, results)
     if rates.later:
         later = with_chosen_rates(rates, results)
         second = [*rates.first, *later]
         print("and then, at the learning rates that these choose:")
         if later:
-            _list(by_run(later), results)
+            show_missing(later, results)
         unknown = len(undecided(rates, results)) * len({run.seed for run in rates.later})
         if unknown:
             print(f"{unknown} runs whose learning rate is not known yet")
     if sweep.eval_k:
         print("and then, each from one of these:")
-        _list(by_run(continued(second, sweep.eval_k)), results)
+        show_missing(continued(second, sweep.eval_k), results)
 
 
-def _list(runs: Mapping[str, Experiment], results: Path) -> int:
+def show_missing(experiments: Iterable[Experiment], results: Path) -> int:
+    runs = by_run(experiments)
     left = missing(runs, results)
     for name in left:
         parts = [name, runs[name], *runs[name].options, *(f"→ {task}" for task in runs[name].eval_tasks)]

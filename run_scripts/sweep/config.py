@@ -24,11 +24,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.tasks.positions import POSITIONS
@@ -39,49 +39,10 @@ from preprocess.tasks import TASKS
 from ..run.experiment import SELECTIONS
 from ..run.options import ARCHITECTURES, check_from_file
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-Check = Callable[[Any, str], Any]  # (value, where it stands) -> the value as it is used, or an InputError
-Kind = TypeVar("Kind", bound="DataclassInstance")
-KEPT = ("prompts", "head")
-BEST = "best"
 OPTION = re.compile(r"[a-z][a-z0-9-]*")
 MOST_VALUES = 10_000
 
 # --- YAML ------------------------------------------------------------------------------------------------------------
-
-
-class PlainYaml(yaml.SafeLoader):
-    """YAML whose mappings have every key once, and whose aliases do not make a short file stand for too much.
-
-    Of a key that stands twice PyYAML takes the last without telling.
-    """
-
-    def __init__(self, stream: str | bytes) -> None:
-        super().__init__(stream)
-        self.sizes: dict[yaml.Node, int] = {}
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node:
-        """Count the nodes within each; what an alias repeats counts each time, though it is held once."""
-        node = super().compose_node(parent, index)
-        assert node is not None
-        inner = list(node.value) if isinstance(node, yaml.SequenceNode) else []
-        if isinstance(node, yaml.MappingNode):
-            inner = [part for pair in node.value for part in pair]
-        self.sizes[node] = 1 + sum(self.sizes[each] for each in inner)
-        if self.sizes[node] > MOST_VALUES:
-            raise InputError(f"aliases make it stand for more than {MOST_VALUES:,} values: write fewer")
-        return node
-
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)  # before what "<<" names is merged into it
-        seen: dict[str, yaml.Node] = {}
-        for name in (each for each, _ in node.value if isinstance(each, yaml.ScalarNode)):
-            if (first := seen.setdefault(name.value, name)) is not name:
-                lines = f"lines {first.start_mark.line + 1} and {name.start_mark.line + 1}"
-                raise InputError(f"key {name.value} stands twice, on {lines}: leave one out")
-        return node
 
 
 def read_yaml(source: str | bytes, where: str) -> Any:
@@ -91,237 +52,187 @@ def read_yaml(source: str | bytes, where: str) -> Any:
         InputError: it is no YAML, a key stands twice, or aliases make it stand for too much.
     """
     try:
-        return yaml.load(source, PlainYaml)
+        loader = yaml.SafeLoader(source)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _count_values(node, {})
+        return loader.construct_document(node)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         raise InputError(f"{where} is no YAML: {' '.join(str(error).split())}") from None  # also "!!bool maybe"
 
 
-# --- keys and their values -------------------------------------------------------------------------------------------
+def _count_values(node: yaml.Node, counted: dict[yaml.Node, int]) -> int:
+    """Count the values that a node stands for; what an alias repeats counts each time, though it is held once."""
+    if node in counted:
+        return counted[node]
+    parts = node.value if isinstance(node, yaml.CollectionNode) else []
+    if isinstance(node, yaml.MappingNode):
+        _check_keys(node)
+        parts = [part for pair in parts for part in pair]
+    counted[node] = 1 + sum(_count_values(part, counted) for part in parts)
+    if counted[node] > MOST_VALUES:
+        raise InputError(f"aliases make it stand for more than {MOST_VALUES:,} values: write fewer")
+    return counted[node]
 
 
-def key(check: Check, empty: bool = False, **default: Any) -> Any:
-    """Return a field whose value must pass ``check``, or each of its values where it is a list; ``empty``: or none."""
-    return field(metadata={"check": check, "empty": empty}, **default)
+def _check_keys(node: yaml.MappingNode) -> None:
+    """Refuse a key that stands twice, of which PyYAML would take the last; ``<<`` may name one once more."""
+    seen: dict[str, yaml.Node] = {}
+    for name in (each for each, _ in node.value if isinstance(each, yaml.ScalarNode)):
+        if (first := seen.setdefault(name.value, name)) is not name:
+            lines = f"lines {first.start_mark.line + 1} and {name.start_mark.line + 1}"
+            raise InputError(f"key {name.value} stands twice, on {lines}: leave one out")
 
 
-def filled(kind: type[Kind], found: Any, where: str) -> Kind:
-    """Return a dataclass from a mapping with its keys and no others.
-
-    Raises:
-        InputError: a key is missing or not known, or its value is wrong.
-    """
-    if not isinstance(found, dict):
-        raise InputError(f"{where}: {found!r} is no mapping of keys to values")
-    known = {item.name: item for item in fields(kind)}
-    for name in found:
-        one_of(known)(name, f"{where}: key")
-    for name, item in known.items():
-        if name not in found and item.default is item.default_factory is MISSING:
-            raise InputError(f"{where}: {name} is missing: write it")
-    return kind(**{name: _value(known[name], value, f"{where}: {name}") for name, value in found.items()})
+# --- values ----------------------------------------------------------------------------------------------------------
 
 
-def _value(item: Field, value: Any, where: str) -> Any:
-    """Return the value of a key; null is as if the key were left out, where it may be."""
-    check, kind = item.metadata["check"], str(item.type)
-    if value is None and kind.endswith("| None"):
-        return None
-    if not kind.startswith("list"):
-        return check(value, where)
-    if not isinstance(value, list) or not (value or item.metadata["empty"]):
-        raise InputError(f"{where} {value!r} is not a list with something in it: write [..]")
-    return [None if each is None and "None]" in kind else check(each, where) for each in value]
-
-
-def checked(accepts: Callable[[Any], bool], wanted: str, then: Callable[[Any], Any] = lambda value: value) -> Check:
-    """Return a check for values that are accepted; the others are refused, with what is wanted."""
-
-    def check(value: Any, where: str) -> Any:
-        if not accepts(value):
-            raise InputError(f"{where} {value!r}: write {wanted}")
-        return then(value)
-
-    return check
-
-
-def is_whole_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)  # true is 1 to Python
-
-
-def is_rate(value: Any) -> bool:
-    """Whether it is a learning rate; YAML takes 5e-3, without a point, for a text."""
-    try:
-        return not isinstance(value, bool) and 0 < float(value) < float("inf")
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
-def one_of(known: Iterable[str]) -> Check:
-    """Return a check for one of some names, in upper or lower case."""
+def one_of(known: Iterable[str], kind: str = "") -> Callable[[Any], str]:
+    """Return a check for one of some names, in upper or lower case; ``kind`` of name, for messages."""
     by_lower = {item.lower(): item for item in known}
 
-    def check(value: Any, where: str) -> str:
+    def check(value: Any) -> str:
         if str(value).lower() in by_lower:
             return by_lower[str(value).lower()]
         shown = value if str(value).isprintable() else repr(value)
         hint = did_you_mean(str(value), by_lower.values(), any_case=True)
-        raise InputError(f"{where} {shown} is unknown: {hint}Known: {', '.join(by_lower.values())}")
+        raise ValueError(f"{kind}{shown} is unknown: {hint}Known: {', '.join(by_lower.values())}")
 
     return check
 
 
-text = checked(lambda value: isinstance(value, str) and value.isprintable() and value != "", "a name or path")
-count = checked(lambda value: is_whole_number(value) and value > 0, "a whole number from 1 on")
-seed = checked(
-    lambda value: is_whole_number(value) and 0 <= value <= LARGEST_SEED, f"a whole number from 0 to {LARGEST_SEED}"
-)
-rate = checked(is_rate, "a learning rate such as 5.0e-3", float)
-share = checked(
-    lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1,
-    "a share from 0 up to 1, such as 0.06",
-    float,
-)
-switch = checked(lambda value: isinstance(value, bool), "true or false")
-position = checked(lambda value: is_whole_number(value) and value in POSITIONS, "a position from 0 to 4")
-setting = checked(  # true and false are numbers to Python
-    lambda value: all(isinstance(part, (str, int, float)) for part in (value if isinstance(value, list) else [value])),
-    "a text, a number, true or false",
-)
-mapping = checked(lambda value: isinstance(value, dict), "{NAME: VALUE}")
-task = one_of(TASKS)
-
-# --- the sweep -------------------------------------------------------------------------------------------------------
+def printable(text: str) -> str:
+    if not (text and text.isprintable()):
+        raise ValueError(f"{text!r}: write a name or path")
+    return text
 
 
-@dataclass(frozen=True)
-class Place:
+def hyphenated(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of fairseq-train without ``--``, each once, in either spelling."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        option = name.replace("_", "-")
+        if OPTION.fullmatch(option) is None or option in found:
+            raise ValueError(f"{option!r} is no option, or stands twice: write OPTION: VALUE, without --")
+        found[option] = value
+    return found
+
+
+def by_task(value: Any) -> Any:
+    """A list of tasks: a model of each task is to answer the others."""
+    if not isinstance(value, list):
+        return value
+    return {name: [other for other in value if str(other).lower() != name.lower()] for name in TASKS}
+
+
+Kind = TypeVar("Kind")
+Several = Annotated[list[Kind], Field(min_length=1)]
+Text = Annotated[str, AfterValidator(printable)]
+Count = Annotated[int, Field(gt=0)]
+Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
+# YAML takes 5e-3, without a point, for a text
+Rate = Annotated[float, Field(strict=False, gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Position = Annotated[int, Field(ge=min(POSITIONS), le=max(POSITIONS))]
+TaskName = Annotated[str, BeforeValidator(one_of(TASKS))]
+Method = Annotated[Text, AfterValidator(lambda name: find_preset(name).name)]  # or several joined by "+"
+Folders = Text | dict[TaskName, Text]  # a folder of TASK-bin folders, or a folder for each task
+Setting = str | int | float | bool
+Options = Annotated[dict[str, Setting | list[Setting]], AfterValidator(hyphenated)]
+OtherTasks = Annotated[dict[TaskName, list[TaskName]], BeforeValidator(by_task)]
+
+
+class Place(NamedTuple):
     """Where the prompt is in supplementary training (None: there is none) and in the task (None: 0).
 
     ``best`` is the place that Figure 7 finds best in the tasks: 0 in single sentences, 1 in pairs (appendix A.5.2).
     """
 
-    supplementary: int | None
-    downstream: int | str | None
+    supplementary: Position | None
+    downstream: Position | Literal["best"] | None
 
 
-def place(value: Any, where: str) -> Place:
-    if not isinstance(value, list):
-        return Place(None, downstream(value, where))
-    if len(value) != 2:
-        raise InputError(f"{where} {value}: write [position in supplementary training, position in the task]")
-    return Place(position(value[0], where), downstream(value[1], where))
+AnyPlace = Annotated[Place, BeforeValidator(lambda value: value if isinstance(value, list) else [None, value])]
+
+# --- the sweep -------------------------------------------------------------------------------------------------------
 
 
-def downstream(value: Any, where: str) -> int | str | None:
-    return value if value is None or value == BEST else position(value, where)
+class Keys(BaseModel):
+    """A mapping with these keys and no others; null is as if a key were left out, where it may be."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, found: Any) -> Any:
+        if not isinstance(found, dict):
+            raise ValueError(f"{found!r} is no mapping of keys to values")
+        known = one_of(cls.model_fields, "key ")
+        for name in found:
+            known(name)
+        return found
 
 
-def method(value: Any, where: str) -> str:
-    """A method, or several joined by "+"."""
-    return find_preset(text(value, where)).name
-
-
-def options(value: Any, where: str) -> dict[str, Any]:
-    """Options of fairseq-train without ``--``, each once, in either spelling."""
-    found: dict[str, Any] = {}
-    for name, given in mapping(value, where).items():
-        option = str(name).replace("_", "-")
-        if OPTION.fullmatch(option) is None or option in found:
-            raise InputError(f"{where}: {option!r} is no option, or stands twice: write OPTION: VALUE, without --")
-        found[option] = setting(given, f"{where}: {name}")
-    return found
-
-
-def folders(value: Any, where: str) -> str | dict[str, str]:
-    """A folder of TASK-bin folders, or a folder for each task."""
-    if isinstance(value, dict):
-        return {task(name, where): text(folder, f"{where} of {name}") for name, folder in value.items()}
-    return text(value, where)
-
-
-def others(value: Any, where: str) -> dict[str, list[str]]:
-    """Tasks that models are to answer besides their own, by the task of the model."""
-    if isinstance(value, dict):
-        return {task(name, where): tasks(named, where) for name, named in value.items()}
-    return {each: [other for other in tasks(value, where) if other != each] for each in TASKS}
-
-
-def tasks(value: Any, where: str) -> list[str]:
-    if not isinstance(value, list):
-        raise InputError(f"{where} {value!r}: write a list of tasks, or {{TASK: [TASKS]}}")
-    return list(dict.fromkeys(task(each, where) for each in value))
-
-
-@dataclass(frozen=True)
-class Row:
+class Row(Keys):
     """One row of a table: a method with options, and whatever else is not as in the rest of the sweep."""
 
-    method: str = key(method)
-    name: str | None = key(text, default=None)
-    options: dict[str, Any] = key(options, default_factory=dict)
-    tasks: list[str] | None = key(task, default=None)
-    lrs: list[float] | None = key(rate, default=None)
-    positions: list[Any] | None = key(place, default=None)
-    backbone: str | None = key(text, default=None)
-    data: Any | None = key(folders, default=None)
-    init_prompts_from: str | None = key(text, default=None)
-    init_head_from: str | None = key(text, default=None)
+    method: Method
+    name: Text | None = None
+    options: Options = {}
+    tasks: Several[TaskName] | None = None
+    lrs: Several[Rate] | None = None
+    positions: Several[AnyPlace] | None = None
+    backbone: Text | None = None
+    data: Folders | None = None
+    init_prompts_from: Text | None = None
+    init_head_from: Text | None = None
 
     @property
     def label(self) -> str:
         return self.name or self.method
 
 
-def row(value: Any, where: str) -> Row:
-    return filled(Row, {"method": value} if isinstance(value, str) else value, where)
-
-
-@dataclass(frozen=True)
-class Supplementary:
+class Supplementary(Keys):
     """How the backbone is trained on MNLI, once for each row and position; ``keep``: what else is a start."""
 
-    data: str = key(text, default="data/MNLI-bin")
-    task: str = key(task, default="MNLI")
-    keep: list[str] = key(one_of(KEPT), empty=True, default_factory=lambda: ["prompts"])
-    lr: float | None = key(rate, default=None)
-    seed: int = key(seed, default=1)
-    batch_size: int | None = key(count, default=None)
-    max_epoch: int | None = key(count, default=None)
-    max_update: int | None = key(count, default=None)
+    data: Text = "data/MNLI-bin"
+    task: TaskName = "MNLI"
+    keep: list[Annotated[str, BeforeValidator(one_of(("prompts", "head")))]] = ["prompts"]
+    lr: Rate | None = None
+    seed: Seed = 1
+    batch_size: Count | None = None
+    max_epoch: Count | None = None
+    max_update: Count | None = None
 
 
-def supplementary(value: Any, where: str) -> Supplementary:
-    return filled(Supplementary, value, where)
-
-
-@dataclass(frozen=True)
-class Sweep:
+class Sweep(Keys):
     """The keys of a file; lists are combined with each other. What is left out is as in the paper."""
 
-    backbone: str = key(text)
-    tasks: list[str] = key(task)
-    rows: list[Any] = key(row)
-    data: Any = key(folders, default="data")
-    arch: str = key(one_of(ARCHITECTURES), default="roberta_idpg_large")
-    lrs: list[float] | None = key(rate, default=None)
-    seeds: list[int] = key(seed, default_factory=lambda: [1, 2, 3, 4, 5])
-    lr_seeds: list[int] | None = key(seed, default=None)
-    k: list[int | None] = key(count, default_factory=lambda: [None])
-    dev_examples: int | None = key(count, default=None)
-    selection: str = key(one_of(SELECTIONS), default="clean")
-    positions: list[Any] = key(place, default_factory=lambda: [Place(None, None)])
-    prompt_lengths: list[int | None] = key(count, default_factory=lambda: [None])
-    supplementary: Any | None = key(supplementary, default=None)
-    batch_size: int | None = key(count, default=None)
-    max_epoch: int | None = key(count, default=None)
-    max_update: int | None = key(count, default=None)
-    options: dict[str, Any] = key(options, default_factory=dict)
-    warm_up: float | None = key(share, default=None)
-    keep_whole_models: bool = key(switch, default=False)
-    eval_tasks: Any | None = key(others, default=None)
-    eval_k: list[int] = key(count, empty=True, default_factory=list)
+    backbone: Text
+    tasks: Several[TaskName]
+    rows: Several[Annotated[Row, BeforeValidator(lambda row: {"method": row} if isinstance(row, str) else row)]]
+    data: Folders = "data"
+    arch: Annotated[str, BeforeValidator(one_of(ARCHITECTURES))] = "roberta_idpg_large"
+    lrs: Several[Rate] | None = None
+    seeds: Several[Seed] = [1, 2, 3, 4, 5]
+    lr_seeds: Several[Seed] | None = None
+    k: Several[Count | None] = [None]
+    dev_examples: Count | None = None
+    selection: Annotated[str, BeforeValidator(one_of(SELECTIONS))] = "clean"
+    positions: Several[AnyPlace] = [Place(None, None)]
+    prompt_lengths: Several[Count | None] = [None]
+    supplementary: Supplementary | None = None
+    batch_size: Count | None = None
+    max_epoch: Count | None = None
+    max_update: Count | None = None
+    options: Options = {}
+    warm_up: Share | None = None
+    keep_whole_models: bool = False
+    eval_tasks: OtherTasks | None = None
+    eval_k: list[Count] = []
 
 
 def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
@@ -335,11 +246,26 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
     of_file = list(_options_within(found))
     for change in changes:
         _apply(change, found)
-    sweep = filled(Sweep, found, str(path))
+    try:
+        sweep = Sweep.model_validate(found)
+    except ValidationError as error:
+        raise InputError(f"{path}: {_first_of(error)}") from None
     for name, value in of_file:
         check_from_file(name, value, f"{path}: options")
     _check(sweep, str(path))
     return sweep
+
+
+def _first_of(error: ValidationError) -> str:
+    """The keys around the first mistake, its value and what is wanted; our own messages name the value themselves."""
+    first, *others = error.errors()
+    keys = ": ".join(part for part in first["loc"] if isinstance(part, str) and part.isidentifier() and part != "str")
+    if first["type"] == "missing":
+        return f"{keys} is missing: write it"
+    if first["type"] == "value_error":
+        return f"{keys}: {first['ctx']['error']}".removeprefix(": ")
+    wanted = [each["msg"] for each in (first, *others) if each["input"] is first["input"]]  # by each type of a union
+    return f"{keys} {first['input']!r}: {' or '.join(wanted)}"
 
 
 def _options_within(found: Any) -> Iterator[tuple[str, Any]]:

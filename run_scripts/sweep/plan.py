@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, product
 from operator import itemgetter
 from pathlib import Path
@@ -13,48 +13,25 @@ from fairseq_idpg.methods.registry import find_preset
 from preprocess.errors import InputError
 from preprocess.tasks import find_task
 
-from ..report.records import Run, grouped, has_finished
+from ..report.records import grouped, has_finished
 from ..report.scores import choose
 from ..run.command import learning_rates, with_few_shot_input
-from ..run.experiment import Experiment
-from ..run.options import checked, is_switch, takes_true_and_false
+from ..run.experiment import Experiment, with_others
+from ..run.options import checked, flags
 from ..run.records import read_records
-from ..run.transfer import with_others
-from .config import BEST, Row, Supplementary, Sweep
-from .stage import has_diverged
+from .config import Row, Supplementary, Sweep
+from .jobs import has_diverged
 
 MOST_RUNS = 100_000  # that are planned
 BETWEEN_SENTENCES = (2, 3)  # positions that single sentences do not have
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(NamedTuple):
     """What a backbone is made for in supplementary training: a row with its prompt length, at a position."""
 
     row: str
     prompt_length: int | None
     position: int | None
-
-
-def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """{"fp16": True, "amp": False, "dropout": 0} -> --fp16 --dropout 0.
-
-    Raises:
-        InputError: an option is false that is neither a flag nor takes this word: left out, its default would count.
-    """
-    return tuple(word for name, value in options.items() for word in _flag(name, value))
-
-
-def _flag(name: str, value: Any) -> Iterator[str]:
-    option = f"--{name}"
-    spelled_out = takes_true_and_false(option)
-    if value is False and not spelled_out:
-        if not is_switch(option):
-            raise InputError(f"options: {name} false: it is no flag that could be left out: write its value")
-        return
-    yield option
-    if value is not True or spelled_out:
-        yield str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> list[Experiment]:
@@ -77,29 +54,30 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
         for place in (row.positions or sweep.positions) if task in (row.tasks or sweep.tasks) else ():
             if place.downstream in BETWEEN_SENTENCES and not find_task(task).pairs:
                 continue
-            basis = _basis(sweep, row, length, task, row.data or sweep.data)
-            checkpoint = trained.get(Variant(row.label, length, place.supplementary))
-            basis = replace(
-                _start(basis, sweep.supplementary, checkpoint),
+            data = row.data or sweep.data
+            run = replace(
+                _basis(sweep, row, length, task, data, sweep),
                 k=k,
                 supplementary_position=place.supplementary,
                 dev_examples=sweep.dev_examples,
                 selection=sweep.selection,
-                batch_size=sweep.batch_size,
-                max_epoch=sweep.max_epoch,
-                max_update=sweep.max_update,
                 warm_up=sweep.warm_up,
             )
-            elsewhere = (sweep.eval_tasks or {}).get(task, [])
-            folders = {other: _folder(row.data or sweep.data, other) for other in elsewhere}
-            basis = with_others(basis, "eval_tasks", folders).absolute()
-            basis = replace(basis, position=basis.best_position if place.downstream == BEST else place.downstream)
-            basis = with_few_shot_input(basis)
-            for lr, seed in product(row.lrs or sweep.lrs or learning_rates(basis), sweep.seeds):
-                yield replace(basis, lr=lr, seed=seed)
+            checkpoint = trained.get(Variant(row.label, length, place.supplementary))
+            if checkpoint is not None and sweep.supplementary is not None:
+                kept: dict[str, Any] = {f"init_{part}_from": checkpoint for part in sweep.supplementary.keep}
+                run = replace(run, backbone=checkpoint, **kept)
+            others = {other: _folder(data, other) for other in (sweep.eval_tasks or {}).get(task, [])}
+            run = with_others(run, "eval_tasks", others).absolute()
+            run = replace(run, position=run.best_position if place.downstream == "best" else place.downstream)
+            run = with_few_shot_input(run)
+            for lr, seed in product(row.lrs or sweep.lrs or learning_rates(run), sweep.seeds):
+                yield replace(run, lr=lr, seed=seed)
 
 
-def _basis(sweep: Sweep, row: Row, length: int | None, task: str, data: Any) -> Experiment:
+def _basis(
+    sweep: Sweep, row: Row, length: int | None, task: str, data: str | dict[str, str], limits: Sweep | Supplementary
+) -> Experiment:
     """What both stages have in common."""
     options = {**sweep.options, **row.options}
     if length is not None:
@@ -120,28 +98,19 @@ def _basis(sweep: Sweep, row: Row, length: int | None, task: str, data: Any) -> 
         backbone=row.backbone or sweep.backbone,
         init_prompts_from=row.init_prompts_from,
         init_head_from=row.init_head_from,
+        batch_size=limits.batch_size,
+        max_epoch=limits.max_epoch,
+        max_update=limits.max_update,
         options=checked(flags(options)),
     )
 
 
-def _folder(data: Any, task: str) -> str:
-    if isinstance(data, dict):
-        if task not in data:
-            raise InputError(f"data has no folder of {task}: write data: {{{task}: FOLDER}}")
-        return data[task]
-    return str(Path(data) / f"{task}-bin")
-
-
-def _start(basis: Experiment, how: Supplementary | None, checkpoint: str | None) -> Experiment:
-    """From the backbone that supplementary training made, and what else of it is kept."""
-    if how is None or checkpoint is None:
-        return basis
-    return replace(
-        basis,
-        backbone=checkpoint,
-        init_prompts_from=checkpoint if "prompts" in how.keep else basis.init_prompts_from,
-        init_head_from=checkpoint if "head" in how.keep else basis.init_head_from,
-    )
+def _folder(data: str | dict[str, str], task: str) -> str:
+    if isinstance(data, str):
+        return str(Path(data) / f"{task}-bin")
+    if task not in data:
+        raise InputError(f"data has no folder of {task}: write data: {{{task}: FOLDER}}")
+    return data[task]
 
 
 def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
@@ -151,7 +120,7 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
         InputError: a file or folder is missing, or there are no prompts to keep; the training is asked for, and no
             position names one.
     """
-    how: Supplementary | None = sweep.supplementary
+    how = sweep.supplementary
     if how is None:
         return {}
     found: dict[Variant, Experiment] = {}
@@ -161,15 +130,8 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
                 continue
             if "prompts" in how.keep and "prompt_init" not in find_preset(row.method).defaults:
                 raise InputError(f"supplementary.keep {how.keep}: {row.label} has no prompts: write keep: []")
-            run = replace(
-                _basis(sweep, row, length, how.task, {how.task: how.data}),
-                supplementary=True,
-                position=position,
-                seed=how.seed,
-                batch_size=how.batch_size,
-                max_epoch=how.max_epoch,
-                max_update=how.max_update,
-            ).absolute()
+            run = _basis(sweep, row, length, how.task, {how.task: how.data}, how).absolute()
+            run = replace(run, supplementary=True, position=position, seed=how.seed)
             found[Variant(row.label, length, position)] = replace(run, lr=how.lr or learning_rates(run)[0])
     if not found:
         raise InputError(
@@ -200,13 +162,13 @@ def rates_of(sweep: Sweep, runs: Iterable[Experiment]) -> Rates:
     choosing = sweep.lr_seeds
     if choosing is None:
         return Rates(runs, [])
-    runs.sort(key=lambda run: (run.seed not in choosing, sweep.seeds.index(run.seed), sweep.k.index(run.k)))
+    runs.sort(key=lambda run: (sweep.seeds.index(run.seed), sweep.k.index(run.k)))
     return Rates(*([run for run in runs if (run.seed in choosing) == chooses] for chooses in (True, False)))
 
 
-def by_cell(runs: Iterable[Experiment]) -> dict[Experiment, list[Experiment]]:
-    """What runs that differ in learning rate and seed have in common -> the runs."""
-    return grouped(runs, lambda run: replace(run, lr=1.0, seed=0))
+def cell_of(run: Experiment) -> Experiment:
+    """What runs that differ in learning rate and seed have in common."""
+    return replace(run, lr=1.0, seed=0)
 
 
 def chosen_rates(rates: Rates, results: Path) -> dict[Experiment, float]:
@@ -216,33 +178,27 @@ def chosen_rates(rates: Rates, results: Path) -> dict[Experiment, float]:
     a later seed has diverged is out too.
     """
     records = {record["run"]: record for record in read_records(results)}
-    found, of_later = {}, by_cell(rates.later)
-    for cell, runs in by_cell(rates.first).items():
-        first, later = ([records[run.run] for run in of if run.run in records] for of in (runs, of_later.get(cell, ())))
-        out = {record["lr"] for record in (*first, *later) if has_diverged(record)}
-        done = of_shared_seeds(run for run in (*first, *later) if has_finished(run) and run["lr"] not in out)
-        whole = all(has_finished(record) or has_diverged(record) for record in first) and len(first) == len(runs)
-        score = choose(done) if done and whole else None
+    found, of_later = {}, grouped(rates.later, cell_of)
+    for cell, runs in grouped(rates.first, cell_of).items():
+        first = [records.get(run.run) for run in runs]
+        if not all(record and (has_finished(record) or has_diverged(record)) for record in first):
+            continue
+        ended = [*filter(None, first), *(records[run.run] for run in of_later.get(cell, ()) if run.run in records)]
+        out = {record["lr"] for record in ended if has_diverged(record)}
+        done = [record for record in ended if has_finished(record) and record["lr"] not in out]
+        seeds = [{record["seed"] for record in group} for group in grouped(done, itemgetter("lr")).values()]
+        score = choose(record for record in done if all(record["seed"] in known for known in seeds))
         if score is not None:
             found[cell] = score.lr
     return found
 
 
-def of_shared_seeds(done: Iterable[Run]) -> list[Run]:
-    """Those with seeds that all learning rates have."""
-    done = list(done)
-    seeds = [{run["seed"] for run in of_rate} for of_rate in grouped(done, itemgetter("lr")).values()]
-    return [run for run in done if all(run["seed"] in known for known in seeds)]
-
-
 def with_chosen_rates(rates: Rates, results: Path) -> list[Experiment]:
     """The later runs whose learning rate has been chosen."""
     lrs = chosen_rates(rates, results)
-    cells = by_cell(rates.later).items()
-    wanted = {run for cell, runs in cells for run in runs if run.lr == lrs.get(cell)}
-    return [run for run in rates.later if run in wanted]
+    return [run for run in rates.later if run.lr == lrs.get(cell_of(run))]
 
 
 def undecided(rates: Rates, results: Path) -> set[Experiment]:
     """Cells whose first runs have not all ended, or have left no learning rate."""
-    return set(by_cell(rates.later)) - set(chosen_rates(rates, results))
+    return set(map(cell_of, rates.later)) - set(chosen_rates(rates, results))

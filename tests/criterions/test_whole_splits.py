@@ -11,7 +11,7 @@ from fairseq_idpg.criterions.sentence_prediction_idpg import fetched_columns, sp
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from preprocess.data_folder import DataFolder
 from preprocess.split_scores import BY_CHOICE, METRICS, PARTS
-from run_scripts.run.evaluation import numbered
+from run_scripts.run.perform import numbered
 from tests.folders import renamed, train, validate, write_backbone, write_folder, write_questions
 
 SPLITS = {"train": 27, "valid": 13}

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from run_scripts.sweep.__main__ import CLUSTERS
-from run_scripts.sweep.slurm import perform_quietly
+from run_scripts.sweep.jobs import perform_quietly
 from tests.run_scripts.tiny import Ended, World
 
 

@@ -52,6 +52,15 @@ class World:
         return path
 
 
+def commands(folder: Path, **bodies: str) -> Path:
+    """Executables in a folder."""
+    folder.mkdir(exist_ok=True)
+    for name, body in bodies.items():
+        (folder / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
 class Ended:
     """A job that has come to a record."""
 

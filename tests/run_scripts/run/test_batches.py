@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from fairseq.data import data_utils
-from hypothesis import given
-from hypothesis import strategies as st
 
 from preprocess.data_folder import DataFolder
-from run_scripts.run.command import batches_of_epoch, count_batches
+from run_scripts.run.command import batches_of_epoch
 from run_scripts.run.experiment import Experiment
 from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task
-
-
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 20), st.integers(30, 200))
-def test_as_fairseq_fills_batches(sizes, examples, tokens):
-    vector = np.asarray(sizes)
-    theirs = data_utils.batch_by_size(np.arange(len(sizes)), vector.__getitem__, vector, tokens, examples, 1)
-    assert count_batches(sizes, examples, tokens) == len(theirs)
-
 
 GIVEN = [
     *({}, {"options": ("--group-by-length",)}, {"options": ("--no-shuffle",)}),

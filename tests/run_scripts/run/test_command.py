@@ -10,9 +10,8 @@ import pytest
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from run_scripts.run.command import cache_of, training_command, with_few_shot_input
-from run_scripts.run.experiment import Experiment
+from run_scripts.run.experiment import Experiment, Splits
 from run_scripts.run.preflight import parse
-from run_scripts.run.splits import Splits
 
 
 @pytest.fixture
@@ -59,9 +58,7 @@ def test_what_all_runs_have_in_common(command):
         assert options[name] == value, name
     assert not {"--fp16", "--fp16-init-scale", "--threshold-loss-scale", "--fp16-scale-window"} & set(options)
     half = command(options=("--fp16", "--fp16-scale-window", "64"))  # further options win
-    assert [half[name] for name in ("--fp16-init-scale", "--threshold-loss-scale", "--fp16-scale-window")] == [
-        *("4", "1", "64")
-    ]
+    assert (half["--fp16-init-scale"], half["--threshold-loss-scale"], half["--fp16-scale-window"]) == ("4", "1", "64")
     # validation is not limited in tokens
     assert int(options["--max-tokens-valid"]) >= int(options["--batch-size-valid"]) * int(options["--max-positions"])
 
@@ -153,9 +150,9 @@ def test_runs_that_count_updates(command):
 
 
 def test_starts(command):
-    options = command(init_prompts_from="a.pt", init_head_from="b.pt")
+    options = command(init_prompts_from="a.pt", init_head_from="b.pt", source_run="ab")
     assert (options["--prompt-init"], options["--prompt-init-from"]) == ("saved", "a.pt")
-    assert options["--head-init-from"] == "b.pt"
+    assert (options["--head-init-from"], options["--finetune-from-model"]) == ("b.pt", "runs/ab/checkpoint_best.pt")
 
 
 @pytest.mark.parametrize("method", ["m-idpg-phm", "m-idpg-dnn", "m-idpg-phm+adapter"])

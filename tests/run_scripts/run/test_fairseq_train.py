@@ -10,14 +10,10 @@ import torch
 
 from fairseq_idpg.saving.checksum import carry_checksum, checksum
 from preprocess.errors import InputError
-from run_scripts.run.fairseq_train import (
-    drop_optimizer,
-    has_all_updates,
-    train,
-    training_facts,
-)
+from run_scripts.run.fairseq_train import drop_optimizer, train, training_facts
 from tests.folders import ROOT, same_tensors, write_backbone, write_folder
 from tests.folders import train as fairseq_train
+from tests.run_scripts.tiny import commands
 
 START = "=== started 2026-01-01 10:00:00 fairseq-train data\n"
 DEVICES = "2026-01-01 10:00:01 | INFO | fairseq_cli.train | training on 1 devices (GPUs/TPUs)\n"
@@ -76,10 +72,7 @@ def stand_in(tmp_path, monkeypatch):
     """Something that is run instead of Python."""
 
     def write(body):
-        path = tmp_path / "python"
-        path.write_text(f"#!/usr/bin/env bash\n{body}\n")
-        path.chmod(0o755)
-        monkeypatch.setattr(sys, "executable", str(path))
+        monkeypatch.setattr(sys, "executable", str(commands(tmp_path, python=body) / "python"))
         return tmp_path / "train.log"
 
     return write
@@ -116,16 +109,6 @@ def trained(tmp_path_factory):
     data, backbone = write_folder(place / "data"), write_backbone(place / "backbone" / "model.pt")
     fairseq_train(data, place / "run", "--backbone", backbone, "--max-update", 3, "--method", "head-only")
     return place / "run"
-
-
-def test_training_that_has_made_its_updates_is_known(trained, tmp_path):
-    last = trained / "checkpoint_last.pt"
-    assert has_all_updates(last) and not has_all_updates(tmp_path / "none.pt")
-    state = torch.load(last, weights_only=True)
-    for limit, complete in ((4, False), (2, True), (0, False)):  # 0: epochs are counted
-        state["cfg"]["optimization"]["max_update"] = limit
-        torch.save(state, tmp_path / "changed.pt")
-        assert has_all_updates(tmp_path / "changed.pt") == complete
 
 
 def in_half_precision(state):

@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from preprocess.data_folder import DataFolder, check_split, token_digests
+from preprocess.data_folder import DataFolder, check_split
 from preprocess.errors import InputError
-from preprocess.glove import write_facts
-from run_scripts.run import splits
-from run_scripts.run.experiment import Experiment, folder_digest
-from run_scripts.run.splits import splits_of
+from run_scripts.run import experiment
+from run_scripts.run.experiment import Experiment, folder_digest, splits_of
 from tests.folders import write_questions
+from tests.representations.test_word_vectors import write_vectors
 from tests.run_scripts.tiny import SPLITS
 
 
@@ -72,8 +71,8 @@ def test_few_shot_draws_anew_for_each_seed(rte, tmp_path):
 )
 def test_how_many_are_drawn_of_real_training_sets(rte, monkeypatch, examples, more, expected):
     """Frozen: other sizes, or another seed for all methods, would silently change every result."""
-    monkeypatch.setattr(splits, "count_drawn", lambda source: examples)
-    assert splits.drawn(replace(rte, seed=7, **more), DataFolder(Path(rte.data))) == expected
+    monkeypatch.setattr(experiment, "count_drawn", lambda source: examples)
+    assert experiment.drawn(replace(rte, seed=7, **more), DataFolder(Path(rte.data))) == expected
 
 
 @pytest.mark.parametrize("k", [None, 20])
@@ -94,18 +93,9 @@ def test_questions_are_held_out_whole(rte, tmp_path):
 
 
 def test_word_vectors_that_come_later_are_in_a_new_copy(rte, tmp_path):
-    data = shutil.copytree(rte.data, tmp_path / "RTE-bin")
-    ours = replace(rte, data=str(data))
-    before = splits_of(ours, tmp_path)
-    (data / "glove").mkdir()
-    for split, count in SPLITS.items():
-        np.save(data / "glove" / f"{split}.npy", np.arange(count * 2.0).reshape(count, 2))
-    text = {name: digest for split in SPLITS for name, digest in token_digests(DataFolder(data), split).items()}
-    write_facts(data / "glove", {"dim": 2, "sha256": text})
+    ours = replace(rte, data=str(shutil.copytree(rte.data, tmp_path / "RTE-bin")))
+    before = splits_of(ours, tmp_path).folder.path
+    write_vectors(tmp_path / "RTE-bin", width=8)
     folder_digest.cache_clear()
-    after = splits_of(ours, tmp_path)
-    assert after.folder.path != before.folder.path
-    assert token_digests(after.folder, "train") == token_digests(before.folder, "train")
-    assert np.load(after.folder.path / "glove" / "train.npy")[:, 0].tolist() == [
-        2 * row for row in rows(after)["train"]
-    ]
+    after = splits_of(ours, tmp_path).folder.path
+    assert after != before and len(np.load(after / "glove" / "train.npy")) == 22

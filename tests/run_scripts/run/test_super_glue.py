@@ -11,9 +11,8 @@ from preprocess.data_folder import DataFolder
 from preprocess.split_scores import METRICS, PARTS
 from preprocess.tasks import find_task
 from run_scripts.report.scores import Votes, rows_of
-from run_scripts.run.evaluation import evaluate
-from run_scripts.run.experiment import Experiment
-from run_scripts.run.splits import splits_of
+from run_scripts.run.experiment import Experiment, splits_of
+from run_scripts.run.perform import evaluate
 from tests.folders import renamed, train, write_folder, write_questions
 from tests.run_scripts.report import made
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import time
 
@@ -12,25 +11,15 @@ import torch
 
 from preprocess.errors import InputError
 from run_scripts.run.experiment import Experiment
-from run_scripts.sweep.local import Local, cores
-from run_scripts.sweep.slurm import Slurm, SlurmJob
-from run_scripts.sweep.stage import Request
+from run_scripts.sweep.jobs import Local, Request, Slurm, SlurmJob
 from tests.command_line import until
+from tests.run_scripts.tiny import commands
 
 
 @pytest.fixture
 def request_of(tmp_path):
     experiment = Experiment("RTE", "m-idpg-phm", 1e-3, 1, "/data", "/model.pt", options=("--fp16",))
     return lambda run: Request(run, experiment, tmp_path, False)
-
-
-def commands(folder, **bodies):
-    """Executables in a folder."""
-    folder.mkdir(exist_ok=True)
-    for name, body in bodies.items():
-        (folder / name).write_text(f"#!/bin/bash\n{body}\n")
-        (folder / name).chmod(stat.S_IRWXU)
-    return folder
 
 
 @pytest.fixture
@@ -76,7 +65,7 @@ def test_jobs_share_cores_and_gpus(monkeypatch, tmp_path):
     assert [Local(tmp_path, 2, []).place(slot)["CUDA_VISIBLE_DEVICES"] for slot in range(2)] == ["GPU-aa", "3"]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert Local(tmp_path, None, []).jobs == 1
-    assert Local(tmp_path, 1, []).place(0) == {"OMP_NUM_THREADS": str(cores())}
+    assert Local(tmp_path, 1, []).place(0) == {"OMP_NUM_THREADS": str(os.cpu_count())}
     assert Local(tmp_path, 10**6, []).place(0) == {"OMP_NUM_THREADS": "1"}
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from preprocess.errors import InputError
+from run_scripts.run.options import flags
 from run_scripts.sweep.config import Place, read_sweep
-from run_scripts.sweep.plan import Variant, experiments, first_stage, flags
+from run_scripts.sweep.plan import Variant, experiments, first_stage
 from tests.run_scripts.tiny import IDPG
 
 

@@ -19,13 +19,14 @@ from fairseq_idpg.models.config import fill_method_options
 from fairseq_idpg.models.prepare import check_method_effects
 from preprocess.tasks import TASKS
 from run_scripts.report.paper import paper, papers
+from run_scripts.report.records import grouped
 from run_scripts.run import experiment
 from run_scripts.run.command import learning_rates
-from run_scripts.run.experiment import Experiment
+from run_scripts.run.experiment import Experiment, continued
+from run_scripts.run.options import flags
 from run_scripts.run.preflight import parse
-from run_scripts.run.transfer import continued
 from run_scripts.sweep.config import read_sweep
-from run_scripts.sweep.plan import by_cell, experiments, first_stage, flags, rates_of
+from run_scripts.sweep.plan import cell_of, experiments, first_stage, rates_of
 from tests.folders import ROOT
 
 CONFIGS = ROOT / "run_scripts" / "configs"
@@ -219,7 +220,7 @@ def test_the_script_names_the_commands_of_every_part(files, backbone):
     assert published == [f"{backbone}-{part.removesuffix('-more')}" for part in PARTS]
     for words in swept if backbone == "roberta-large" else ():
         runs = experiments(read_sweep(ROOT / words[3], words[words.index("--set") + 1 :]), {})
-        for cell, of_cell in by_cell(runs).items():
+        for cell, of_cell in grouped(runs, cell_of).items():
             assert {run.lr for run in of_cell} == {*learning_rates(cell)} and cell.arch == "roberta_idpg_large"
             assert "--fp16" in cell.options and "--phm-n" not in cell.options and cell.dev_examples is None
             assert (".mnli/" in cell.backbone) == (cell.k is not None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from run_scripts.publish import main as publish
 from run_scripts.report.__main__ import main as report
 from run_scripts.sweep import __main__ as sweep
-from run_scripts.sweep.slurm import Slurm
+from run_scripts.sweep.jobs import Slurm
 from tests.command_line import FORKS, until
 from tests.run_scripts import tiny
 
@@ -52,11 +51,7 @@ def config(world, tmp_path_factory):
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory):
     """A folder with Slurm's commands; (folder, where their jobs are)."""
-    commands, jobs = tmp_path_factory.mktemp("slurm"), tmp_path_factory.mktemp("slurm-jobs")
-    for name, body in COMMANDS.items():
-        (commands / name).write_text(f"#!/usr/bin/env bash\n{body}")
-        (commands / name).chmod(stat.S_IRWXU)
-    return commands, jobs
+    return tiny.commands(tmp_path_factory.mktemp("slurm"), **COMMANDS), tmp_path_factory.mktemp("slurm-jobs")
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from preprocess.errors import InputError
 from run_scripts.run import perform
 from run_scripts.run.experiment import Experiment
 from run_scripts.run.records import append_record, failure, read_records
-from run_scripts.sweep.stage import Stage, missing
+from run_scripts.sweep.jobs import Stage, missing
 
 DONE = {"status": "done", "dev": 70.0, "test": 60.0, "seconds": 5.0}
 FAILED = {"status": "failed", "error": "the job died"}

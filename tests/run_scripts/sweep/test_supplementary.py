@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from run_scripts.report.__main__ import main as report
 from run_scripts.run.experiment import backbone_digest
 from run_scripts.sweep import __main__ as sweep
 from tests.run_scripts import tiny
@@ -42,14 +41,6 @@ def test_a_dry_run_after_the_first_stage_lists_the_second(swept, capsys):
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("0 of 1 runs are missing") and said[-1].startswith("2 of 2 runs are missing")
     assert "STS-B prompt-tuning, position 4:0, lr 0.01, seed 2" in said[1]
-
-
-def test_figure_7(swept, capsys):
-    report([str(swept[1]), "--figure", "7", "--format", "csv"])
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "method,tasks,supplementary,position 0,position 1"
-    scores = {record["position"]: f"{record['test']:.1f}" for record in tiny.records(swept[1]).values()}
-    assert said[1] == f"prompt-tuning,pairs,4,{scores[0]},{scores[1]}"
 
 
 def test_a_backbone_that_is_damaged_is_made_again_as_the_message_says(swept):

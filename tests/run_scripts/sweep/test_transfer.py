@@ -10,10 +10,8 @@ import pytest
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 from run_scripts import train
-from run_scripts.report.__main__ import main as report
-from run_scripts.run.experiment import Experiment
+from run_scripts.run.experiment import Experiment, check_pair, continued, folder_digest
 from run_scripts.run.perform import check_source
-from run_scripts.run.transfer import check_pair, continued
 from run_scripts.sweep.__main__ import main as sweep
 from tests.folders import renamed, write_folder
 from tests.run_scripts import tiny
@@ -89,8 +87,6 @@ def test_a_task_that_is_named_later_is_answered_without_training(swept, data, tm
     assert "0 of 1 runs are missing" in capsys.readouterr().out  # the same texts and labels, wherever they lie
     shutil.rmtree(data / "QQP-2-bin")
     shutil.copytree(write_folder(tmp_path / "other", splits={"train": 9, "valid": 31}), data / "QQP-2-bin")
-    from run_scripts.run.experiment import folder_digest
-
     folder_digest.cache_clear()
     sweep([*arguments, "--dry-run"])
     said = capsys.readouterr().out
@@ -119,17 +115,6 @@ def test_a_start_that_is_gone_is_named(swept, tmp_path):
     source.unlink()
     with pytest.raises(InputError, match=f"{source} is gone or damaged"):
         check_source(experiment, folder)
-
-
-def test_the_report_names_the_pair(swept, capsys):
-    report([str(swept[1]), "--table", "transfer"])
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    for record in by_row(swept[1], few=False).values():
-        other = record["transfer"]["QQP"]["scores"]
-        shown = " ".join(f"{other[name]:.1f}" for name in ("acc_and_f1", "accuracy", "macro_f1"))
-        assert any(line.startswith(f"MRPC → QQP - {record['row']} {shown} ") for line in lines)
-    few = by_row(swept[1], few=True)["fine-tuning"]
-    assert any(line.startswith(f"MRPC → QQP 8 fine-tuning {few['test']:.1f} ") for line in lines)
 
 
 def test_the_command_of_a_task(world, data, tmp_path, capsys):

@@ -1,0 +1,318 @@
+"""The missing runs of a sweep, made as processes on this machine or as jobs of Slurm, and how far they are."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tqdm import tqdm
+
+from preprocess.errors import InputError, reason_of
+from preprocess.writing import write_text
+
+from .. import PARENT, ROOT, module
+from ..run.experiment import Experiment
+from ..run.fairseq_train import child_environment
+from ..run.perform import described, finished, perform, unanswered
+from ..run.records import DIVERGED, EXPERIMENT, FILE, Record, append_record, failure, read_records, run_folder
+
+if TYPE_CHECKING:
+    import submitit
+
+ATTEMPTS = 2
+BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} runs: {desc} [{elapsed}, {remaining} left]"
+SLURM_USUAL = {"job_name": "fairseq_idpg", "gpus_per_node": 1, "cpus_per_task": 4, "time": 24 * 60}
+SLURM_ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING"}
+SLURM_AT_ONCE = 100
+
+
+class Request(NamedTuple):
+    """A run that is wanted, and what ``perform`` is to be told."""
+
+    run: str
+    experiment: Experiment
+    results: Path
+    keep_whole_model: bool
+
+    @property
+    def folder(self) -> Path:
+        return run_folder(self.results, self.run)
+
+    def finished(self) -> Record | None:
+        """The run's record, if it is done and has answered all tasks that it is to answer."""
+        return finished(self.results, self.run, self.experiment)
+
+
+# --- this machine ----------------------------------------------------------------------------------------------------
+
+
+class Local:
+    """At most ``jobs`` processes. They share out this machine's cores, and its GPUs are given to them in turn.
+
+    Each has the lock of a slot, which fairseq-train inherits: as long as jobs of a sweep that was killed are still at
+    work, a new sweep starts fewer.
+
+    Attributes:
+        interval: seconds between looks at the jobs.
+    """
+
+    interval = 0.5
+
+    def __init__(self, folder: Path, jobs: int | None, settings: Sequence[str]):
+        import torch
+
+        named = os.environ.get("CUDA_VISIBLE_DEVICES")
+        count = torch.cuda.device_count()
+        self.gpus = named.split(",")[:count] if named else [str(gpu) for gpu in range(count)]
+        self.folder, self.jobs = folder, jobs or max(1, count)
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def start(self, request: Request) -> LocalJob | None:
+        """Start a job, or return None where there is no room for one now."""
+        for slot in range(self.jobs):
+            with open(self.folder / f"slot{slot}.lock", "w") as lock, contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return LocalJob(request, self.place(slot), lock.fileno())
+        return None
+
+    def place(self, slot: int) -> dict[str, str]:
+        """The part of the machine that a slot stands for, as environment variables."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // self.jobs)))
+        gpu = {"CUDA_VISIBLE_DEVICES": self.gpus[slot % len(self.gpus)]} if self.gpus else {}
+        return {"OMP_NUM_THREADS": threads, **gpu}
+
+
+class LocalJob:
+    """``python -m run_scripts.run.perform`` in its own process, which inherits a lock."""
+
+    def __init__(self, request: Request, place: Mapping[str, str], lock: int):
+        self.request, self.log = request, request.folder / "job.log"
+        request.folder.mkdir(parents=True, exist_ok=True)
+        write_text(request.folder / EXPERIMENT, request.experiment.to_json())
+        words = [str(request.results), request.run, *(["--keep-whole-model"] if request.keep_whole_model else [])]
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module("run_scripts.run.perform"), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**child_environment(), **place},
+                pass_fds=[lock],
+            )
+
+    def done(self) -> bool:
+        return self.process.poll() is not None
+
+    def record(self) -> Record:
+        """Of a job that is done: the run's record, or a failure with the last line of what the job wrote."""
+        status = self.process.returncode
+        if status < 0:
+            error = f"the job was killed by signal {-status} (log: {self.log})"
+        else:
+            lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
+            error = next((line for line in reversed(lines) if line.strip()), f"the job ended with status {status}")
+        return self.request.finished() or failure(error)
+
+    def cancel(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+# --- Slurm -----------------------------------------------------------------------------------------------------------
+
+
+class Slurm:
+    """A job for each run; --slurm gives partition, time (minutes), gpus_per_node, cpus_per_task and so on.
+
+    Jobs of a sweep that was killed, waiting or at work, are taken over.
+    """
+
+    interval = 10.0
+
+    def __init__(self, folder: Path, jobs: int | None, settings: Sequence[str]):
+        import submitit
+
+        setup = [] if PARENT else [f"export PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"]
+        pairs = (setting.split("=", 1) for setting in settings)
+        named = {name: int(value) if value.isdecimal() else value for name, value in pairs}
+        with in_one_line():
+            self.executor = submitit.SlurmExecutor(folder)
+            self.executor.update_parameters(**{**SLURM_USUAL, "setup": setup, **named})
+        self.folder, self.jobs = folder, jobs or SLURM_AT_ONCE
+        self.running: list[submitit.Job[Record]] = []
+
+    def start(self, request: Request) -> SlurmJob | None:
+        """Submit or take over a job, or return None where there is no room for one now."""
+        self.running = [job for job in self.running if not job.done()]
+        if len(self.running) >= self.jobs:
+            return None
+        number = request.folder / "slurm_job"
+        job = self._left_behind(number)
+        if job is None:
+            with in_one_line():
+                job = self.executor.submit(perform_quietly, *request[1:])
+        request.folder.mkdir(parents=True, exist_ok=True)
+        write_text(number, job.job_id)
+        self.running.append(job)
+        return SlurmJob(job, request)
+
+    def _left_behind(self, number: Path) -> submitit.Job[Record] | None:
+        """The job with this number, if it waits or is at work."""
+        import submitit
+
+        if not number.is_file():
+            return None
+        job: submitit.SlurmJob[Record] = submitit.SlurmJob(self.folder, number.read_text(encoding="utf-8"))
+        ended = job.paths.result_pickle.exists()
+        return None if ended or job.watcher.get_state(job.job_id, mode="force") not in SLURM_ALIVE else job
+
+
+class SlurmJob:
+    def __init__(self, job: submitit.Job[Record], request: Request):
+        self.job, self.request = job, request
+
+    def done(self) -> bool:
+        return self.job.done()
+
+    def record(self) -> Record:
+        try:
+            return self.request.finished() or self.job.result()
+        except Exception as error:
+            last_line = (str(error).strip() or type(error).__name__).splitlines()[-1]
+            return failure(f"the job died: {last_line} (log: {self.job.paths.stderr})")
+
+    def cancel(self) -> None:
+        self.job.cancel(check=False)
+
+
+def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: bool) -> Record:
+    """What a job does: a failure is a record as well."""
+    try:
+        return perform(experiment, results, keep_whole_model=keep_whole_model)
+    except Exception as error:
+        return failure(error)
+
+
+@contextlib.contextmanager
+def in_one_line() -> Iterator[None]:
+    """Make one line of what submitit or sbatch says."""
+    try:
+        yield
+    except Exception as error:
+        raise InputError(f"--cluster slurm: {reason_of(error, None)}") from None
+
+
+Cluster = Local | Slurm
+Job = LocalJob | SlurmJob
+
+# --- a stage ---------------------------------------------------------------------------------------------------------
+
+
+def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
+    """The runs that have neither succeeded, with all tasks that they are to answer, nor diverged: those would again.
+
+    Those of a backbone come together, so that its file stays in the system's memory.
+    """
+    records = {record["run"]: record for record in read_records(results)}
+    left = [run for run, experiment in runs.items() if not _has_ended(records.get(run, {}), experiment)]
+    backbones = list(dict.fromkeys(runs[run].backbone for run in left))
+    return sorted(left, key=lambda run: backbones.index(runs[run].backbone))
+
+
+def _has_ended(record: Record, experiment: Experiment) -> bool:
+    return has_diverged(record) or record.get("status") == "done" and not unanswered(record, experiment)
+
+
+def has_diverged(record: Record) -> bool:
+    return record.get("reason") == DIVERGED
+
+
+class Stage:
+    """Runs by their identity, and the folder of results that they go to, which no other process fills.
+
+    Attributes:
+        diverged: how many have, now or before.
+    """
+
+    def __init__(self, runs: Mapping[str, Experiment], results: Path, cluster: Cluster, keep_whole_models: bool):
+        self.runs, self.results, self.cluster, self.keep_whole_models = runs, results, cluster, keep_whole_models
+        self.queue = deque((run, 1) for run in missing(runs, results))  # (run, number of the attempt)
+        self.running: dict[Job, tuple[str, int]] = {}
+        self.diverged = self.unsuccessful = 0  # of the latter, those that have diverged now
+        self.told_of_orphans = False
+
+    def finish(self) -> int:
+        """Keeps the cluster busy until every run has ended; how many failed, besides those that have ``diverged``.
+
+        Records are appended in the order in which runs end. A failed run goes to the end of the queue once, unless it
+        would fail again: it has diverged, or there is too little memory. A bar shows what is done, running and failed
+        and the time left, above it is a line for each run that ends.
+        """
+        done = len(self.runs) - len(self.queue)
+        self.bar = tqdm(total=len(self.runs), initial=done, bar_format=BAR, desc=f"{done} done", dynamic_ncols=True)
+        for record in read_records(self.results):
+            if record["run"] in self.runs and has_diverged(record):
+                self.diverged += 1
+                reason = f"diverged before, and is not tried again as long as its line is in {self.results / FILE}"
+                self.bar.write(f"{self.runs[record['run']]}: {reason}")
+        before = self.diverged
+        try:
+            while self.queue or self.running:
+                self._start()
+                for job in [job for job in self.running if job.done()]:
+                    self._end(*self.running.pop(job), job.record())
+                counts = f"{self.bar.n - self.unsuccessful} done, {len(self.running)} running"
+                self.bar.set_description_str(f"{counts}, {self.unsuccessful} failed", refresh=sys.stderr.isatty())
+                if self.running or self.queue:
+                    time.sleep(self.cluster.interval)
+        finally:
+            self.bar.close()
+            for job in self.running:
+                job.cancel()
+        return self.unsuccessful - (self.diverged - before)
+
+    def _start(self) -> None:
+        while self.queue:
+            run, attempt = self.queue[0]
+            request = Request(run, self.runs[run], self.results, self.keep_whole_models)
+            record = request.finished()  # by a job that outlived its sweep
+            if record is None:
+                job = self.cluster.start(request)
+                if job is None:
+                    break
+                self.running[job] = run, attempt
+            self.queue.popleft()
+            if record is not None:
+                self._end(run, attempt, record)
+        if self.queue and not self.running and not self.told_of_orphans:
+            self.told_of_orphans = True
+            self.bar.write("waiting for the jobs of a sweep that was killed: they are still at work")
+
+    def _end(self, run: str, attempt: int, record: Record) -> None:
+        """Append the record of a run, or put the run back into the queue."""
+        experiment = self.runs[run]
+        if record["status"] == "done":
+            said = f"dev {record['dev']:.1f}, test {record['test']:.1f}, {record['seconds']:.0f} s"
+        elif attempt < ATTEMPTS and not record.get("reason"):
+            self.bar.write(f"{experiment}: failed, will be tried again: {record['error']}")
+            self.queue.append((run, attempt + 1))
+            return
+        else:
+            said = f"{(record.get('reason') or 'failed').upper()}: {record['error']}"
+            self.diverged += has_diverged(record)
+            self.unsuccessful += 1
+            record = {**described(experiment, run), **record}
+        # a run that is trained stays done, also where it could not answer another task
+        append_record(self.results, finished(self.results, run) or record)
+        self.bar.write(f"{experiment}: {said}")
+        self.bar.update()

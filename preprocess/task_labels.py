@@ -41,7 +41,7 @@ LABEL_COUNTS = {
     "SUBJ": Counted({"0": 4000, "1": 3981}, AUTHORS),
     "MPQA": Counted({"0": 6294, "1": 2287}, AUTHORS),
     "IMDB": Counted({"neg": 12500, "pos": 12500}, "README of aclImdb: 25,000 reviews, as many of each label"),
-    "Reviews": Counted({"0": 1005, "1": 995}, "run_scripts/quickstart/data.py with its sizes and seed"),
+    "Reviews": Counted({"0": 1005, "1": 995}, "run_scripts/quickstart.py with its sizes and seed"),
     "SST-2": Counted({"1": 37552, "0": 29769}, AUTHORS),
     "QNLI": Counted({"entailment": 52374, "not_entailment": 52365}, AUTHORS),
     "RTE": Counted({"entailment": 1249, "not_entailment": 1241}, TEXT),

@@ -13,7 +13,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from checkpoints import convert_hf, hf_weights
+from checkpoints import convert_hf
 from preprocess.encoders.hugging_face import dictionary_symbols, fairseq_order, read_vocabulary
 from preprocess.errors import InputError
 from tests.checkpoints import hf_folders
@@ -169,8 +169,8 @@ def test_verify_finds_a_wrong_weight(family, tmp_path, monkeypatch, capsys):
     convert_hf.convert(tmp_path / "hf", tmp_path / "out", check=True)
     assert "largest difference" in capsys.readouterr().out
 
-    fold = hf_weights.fold_positions
-    monkeypatch.setattr(hf_weights, "fold_positions", lambda rows, _, first: fold(rows, None, first))
+    fold = convert_hf.fold_positions
+    monkeypatch.setattr(convert_hf, "fold_positions", lambda rows, _, first: fold(rows, None, first))
     with pytest.raises(InputError, match="differs from transformers"):
         convert_hf.convert(tmp_path / "hf", tmp_path / "out2", check=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "out"]

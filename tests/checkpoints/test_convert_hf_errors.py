@@ -165,15 +165,9 @@ def test_half_written_file(source, taken, tmp_path, monkeypatch):
     assert contents(taken) == before and {path.name for path in tmp_path.iterdir()} == {"hf", "out"}
 
 
-@pytest.mark.parametrize("failing_move", [1, 2, 3, 4])
-@pytest.mark.parametrize("old", [("model.pt", "dict.txt"), ("model.pt",)])
-def test_failure_while_moving(failing_move, old, tmp_path, monkeypatch):
-    """Whichever move into an existing folder fails, the folder stays as it was."""
-    for folder, names in (("work", convert_hf.FILES), ("out", (*old, "notes"))):
-        (tmp_path / folder).mkdir()
-        for name in names:
-            (tmp_path / folder / name).write_text(f"{folder} {name}")
-    before = contents(tmp_path / "out")
+@pytest.mark.parametrize("failing_move", [1, 2])
+def test_a_model_never_stands_beside_another_ones_dictionary(failing_move, source, taken, monkeypatch):
+    """Whichever move into an existing folder fails: a folder without its model is refused, and --force goes on."""
     moves, replace = [], Path.replace
 
     def flaky(path, target):
@@ -183,13 +177,9 @@ def test_failure_while_moving(failing_move, old, tmp_path, monkeypatch):
         return replace(path, target)
 
     monkeypatch.setattr(Path, "replace", flaky)
-    if failing_move > len(old) + 2:
-        convert_hf.publish(tmp_path / "work", tmp_path / "out")
-        assert (tmp_path / "out" / "model.pt").read_text() == "work model.pt"
-    else:
-        with pytest.raises(KeyboardInterrupt):
-            convert_hf.publish(tmp_path / "work", tmp_path / "out")
-        assert contents(tmp_path / "out") == before
+    with pytest.raises(KeyboardInterrupt):
+        convert_hf.convert(source("bert"), taken, force=True)
+    assert not (taken / "model.pt").exists() and (taken / "notes").exists()
 
 
 def test_pickled_code_is_not_run(source, tmp_path):

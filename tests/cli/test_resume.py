@@ -28,7 +28,7 @@ def run(stopped, tmp_path):
     return shutil.copytree(stopped, tmp_path / "run")
 
 
-@pytest.mark.parametrize("more", [["--curriculum", 2], ["--optimizer", "nag", "--warmup-updates", 6]])
+@pytest.mark.parametrize("more", [["--curriculum", 2], ["--optimizer", "nag", "--warmup-updates", 9]])
 def test_parts_of_a_training_are_the_whole(pairs, backbone, tmp_path, more):
     """fairseq keeps its loader from epoch to epoch: also where batches are shuffled after some epochs. --optimizer nag
     scales its momentum by how the rate changes from an update to the next."""

@@ -77,15 +77,8 @@ COUNTS = re.compile(r"\bmethod \S+: .*\bmethod ([\d,]+) .*\bbackbone (\d[\d,]*)"
 
 Settings = dict[str, Any]
 Row = dict[str, Any]
-FIELDS = (  # of a row of results.jsonl
-    "method",
-    "accuracy",  # on the test split, in %
-    "trainable",  # parameters of the method, without the classification head
-    "backbone_params",
-    "seconds_per_epoch",  # of training, the median
-    "checkpoint_bytes",
-)
-COLUMNS = ("method", "test accuracy", "trainable*", "of backbone", "s/epoch", "checkpoint")
+# Of a row of results.jsonl: accuracy on the test split in %, parameters without the head, an epoch's median seconds.
+FIELDS = ("method", "accuracy", "trainable", "backbone_params", "seconds_per_epoch", "checkpoint_bytes")
 
 
 def say(message: str) -> None:
@@ -347,7 +340,7 @@ def share_best(out: Path, rows: Sequence[Row]) -> Path | None:
 
 def table(rows: Sequence[Row]) -> str:
     """Aligned columns, the first to the left and the others to the right."""
-    lines = [list(COLUMNS)]
+    lines = [["method", "test accuracy", "trainable*", "of backbone", "s/epoch", "checkpoint"]]
     for row in rows:
         size = row["checkpoint_bytes"]
         lines.append(

@@ -5,8 +5,15 @@
 SRC holds config.json, model.safetensors or pytorch_model.bin, and the vocabulary. DST receives
 model.pt (loads as `--arch roberta`) and dict.txt. Nothing is downloaded, no pickled code runs.
 
-fairseq's RoBERTa has no segment (token type) embeddings: row 0 of the source's is added to the
-positions. For BERT, sentence B of a pair therefore reads as segment 0, unlike in its pre-training.
+RoBERTa, XLM-R and BERT are one network under different names: post-norm Transformer layers over word + position +
+segment embeddings. fairseq has no segment (token type) table, and counts positions from padding + 1 = 2, so two tables
+are rewritten and everything else is renamed:
+
+    embed_tokens[j]        = word_embeddings[order[j]]
+    embed_positions[2 + i] = position_embeddings[first + i] + token_type_embeddings[0]
+
+For BERT, sentence B of a pair therefore reads as segment 0, unlike in its pre-training.
+Shapes: V vocabulary, P Hugging Face positions, S segments, C width, F inner width of the FFN.
 """
 
 from __future__ import annotations
@@ -26,7 +33,6 @@ if not __package__:  # run as a script, from anywhere, installed or not
 import torch
 from torch import Tensor
 
-from checkpoints.hf_weights import FAMILIES, State, convert_weights, read_weights
 from preprocess.encoders.hugging_face import (
     Vocabulary,
     dictionary_symbols,
@@ -34,19 +40,46 @@ from preprocess.encoders.hugging_face import (
     read_json,
     read_vocabulary,
 )
-from preprocess.errors import InputError, command_line
+from preprocess.errors import InputError, command_line, reason_of
 from preprocess.flags import named_path
 from preprocess.writing import scratch_folder, sweep
 
 if TYPE_CHECKING:
     from fairseq.models.roberta import RobertaModel
 
-FILES = ("dict.txt", "model.pt")  # in the order of moving: a model never lacks its dictionary
-TOLERANCE = 1e-5
-SEED = 1  # of the batch that is compared
+State = dict[str, Tensor]
+Config = dict[str, Any]
+Rows = tuple[tuple[str, str, str], ...]
 
-# fairseq's name -> Hugging Face's.
-SIZES = {
+# (Hugging Face name, fairseq name, shape of the weight); a bias has the weight's first dimension.
+EMBEDDINGS: Rows = (("embeddings.LayerNorm", "layernorm_embedding", "C"),)
+LAYER: Rows = (
+    ("attention.self.query", "self_attn.q_proj", "CC"),
+    ("attention.self.key", "self_attn.k_proj", "CC"),
+    ("attention.self.value", "self_attn.v_proj", "CC"),
+    ("attention.output.dense", "self_attn.out_proj", "CC"),
+    ("attention.output.LayerNorm", "self_attn_layer_norm", "C"),
+    ("intermediate.dense", "fc1", "FC"),
+    ("output.dense", "fc2", "CF"),
+    ("output.LayerNorm", "final_layer_norm", "C"),
+)
+# model_type -> where its masked-LM head bias(V) + E . norm(act(dense(x))) is, and the names of dense and norm there.
+LM_HEADS = {
+    "roberta": ("lm_head.", "dense", "layer_norm"),
+    "xlm-roberta": ("lm_head.", "dense", "layer_norm"),
+    "bert": ("cls.predictions.", "transform.dense", "transform.LayerNorm"),
+}
+PREFIXES = ("", "roberta.", "bert.")
+WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
+WORDS = "embeddings.word_embeddings.weight"
+POSITIONS = "embeddings.position_embeddings.weight"
+SEGMENTS = "embeddings.token_type_embeddings.weight"
+BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
+# The first BERT files call the parameters of a LayerNorm by its paper's letters.
+OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+ROOT = "encoder.sentence_encoder."
+
+SIZES = {  # fairseq's name -> Hugging Face's
     "encoder_layers": "num_hidden_layers",
     "encoder_embed_dim": "hidden_size",
     "encoder_ffn_embed_dim": "intermediate_size",
@@ -56,14 +89,21 @@ REQUIRED = (*SIZES.values(), "vocab_size", "max_position_embeddings")
 FRACTIONS = ("layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob")
 # Hugging Face's name -> the only values that fairseq's RoBERTa can compute.
 CHOICES = {
-    "model_type": tuple(FAMILIES),
+    "model_type": tuple(LM_HEADS),
     "hidden_act": ("gelu", "relu"),
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),
 }
 
+FILES = ("dict.txt", "model.pt")
+TOLERANCE = 1e-5
+SEED = 1  # of the batch that is compared
 
-def read_config(folder: Path) -> dict[str, Any]:
+
+# --- the source -------------------------------------------------------------------------------------------------------
+
+
+def read_config(folder: Path) -> Config:
     """Return what config.json says.
 
     Raises:
@@ -89,7 +129,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def check_vocabulary(vocabulary: Vocabulary, config: dict[str, Any], order: list[int]) -> None:
+def check_vocabulary(vocabulary: Vocabulary, config: Config, order: list[int]) -> None:
     """Raise ValueError for a vocabulary that does not belong to the weights."""
     if len(vocabulary.tokens) != config["vocab_size"]:
         raise ValueError(
@@ -97,20 +137,151 @@ def check_vocabulary(vocabulary: Vocabulary, config: dict[str, Any], order: list
             f"{config['vocab_size']}; resize the model's embeddings to the vocabulary and save it"
         )
     padding = config.get("pad_token_id", 1)
-    if FAMILIES[config["model_type"]].positions_follow_padding and padding != order[1]:
+    if config["model_type"] != "bert" and padding != order[1]:
         raise ValueError(
             f"{vocabulary.path}: positions are counted from the padding token, which has id {order[1]}, but "
             f"config.json has pad_token_id = {padding}"
         )
 
 
-def fairseq_args(config: dict[str, Any], max_positions: int) -> argparse.Namespace:
-    """Return the options of the checkpoint: plain values, so that it loads with weights_only."""
+def read_weights(folder: Path) -> State:
+    """Load the tensors of a Hugging Face folder; no pickled code is executed.
+
+    Raises:
+        InputError: there is no such file, or it is damaged.
+    """
+    path = next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), folder)
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            state = load_file(str(path))
+        elif path != folder:
+            from fairseq_idpg.saving.torch_files import read_saved
+
+            state = read_saved(str(path))
+        else:
+            raise FileNotFoundError(f"neither {' nor '.join(WEIGHT_FILES)} there; sharded weights are not read")
+        for name, tensor in state.items():
+            if not isinstance(name, str) or not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+                raise ValueError(f"{name} is not a tensor")
+            if tensor.is_floating_point() and not tensor.isfinite().all():
+                raise ValueError(f"{name} has a number that is not finite")
+    except Exception as error:  # readers raise half a dozen types on a damaged file
+        raise InputError(f"{path}: unreadable, fetch it again ({reason_of(error)})") from error
+    return {_modern(name): tensor for name, tensor in state.items()}
+
+
+def _modern(name: str) -> str:
+    old = ".".join(name.split(".")[-2:])
+    return name.removesuffix(old) + OLD_NAMES.get(old, old)
+
+
+class Reader:
+    """Takes tensors from a Hugging Face state, checks their shapes, remembers what was taken."""
+
+    def __init__(self, state: State, config: Config):
+        self.state = state
+        self.taken: set[str] = set()
+        self.sizes = {
+            "V": config["vocab_size"],
+            "P": config["max_position_embeddings"],
+            "S": config.get("type_vocab_size", 2),
+            "C": config["hidden_size"],
+            "F": config["intermediate_size"],
+        }
+
+    def __call__(self, name: str, shape: str) -> Tensor:
+        """Return tensor `name` as float32; `shape` spells its dimensions, such as "FC"."""
+        tensor, expected = self.state.get(name), tuple(self.sizes[letter] for letter in shape)
+        if tensor is None or tuple(tensor.shape) != expected or not tensor.is_floating_point():
+            found = "missing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
+            raise ValueError(f"{name} is {found}, but config.json says {expected}; take both files from the same model")
+        self.taken.add(name)
+        # A copy of its own: torch.save would write the whole file behind a view.
+        return tensor.to(torch.float32, copy=True).contiguous()
+
+    def modules(self, source: str, target: str, rows: Rows) -> State:
+        """Rename the weight and bias of every module in `rows` below the two roots."""
+        state = {}
+        for hf_name, fairseq_name, shape in rows:
+            state[f"{target}{fairseq_name}.weight"] = self(f"{source}{hf_name}.weight", shape)
+            state[f"{target}{fairseq_name}.bias"] = self(f"{source}{hf_name}.bias", shape[0])
+        return state
+
+
+# --- the checkpoint ---------------------------------------------------------------------------------------------------
+
+
+def convert_weights(weights: State, config: Config, order: list[int]) -> State:
+    """Return fairseq's RoBERTa state; `order[j]` is the source id of fairseq's id j.
+
+    The masked-LM head is converted if the source has one that is tied to the embeddings, as
+    fairseq's is; otherwise the state has no `encoder.lm_head.*` at all.
+    """
+    prefix = next((p for p in PREFIXES if p + WORDS in weights), None)
+    if prefix is None:
+        raise ValueError(f"the weights lack {WORDS} (with prefix {', '.join(PREFIXES[1:])} or none)")
+    take = Reader(weights, config)
+    first = 0 if config["model_type"] == "bert" else order[1] + 1  # the first token's position
+    segment = take(prefix + SEGMENTS, "SC")[0] if prefix + SEGMENTS in weights else None
+    words = take(prefix + WORDS, "VC")
+    state = {
+        f"{ROOT}version": torch.tensor([3.0]),  # fairseq's layout without a final layer norm
+        f"{ROOT}embed_tokens.weight": words[torch.tensor(order)],
+        f"{ROOT}embed_positions.weight": fold_positions(take(prefix + POSITIONS, "PC"), segment, first),
+    }
+    state.update(take.modules(prefix, ROOT, EMBEDDINGS))
+    for i in range(config["num_hidden_layers"]):
+        state.update(take.modules(f"{prefix}encoder.layer.{i}.", f"{ROOT}layers.{i}.", LAYER))
+    # adapters, relative positions ... would be lost
+    for name in weights:
+        inside = name.startswith((f"{prefix}encoder.", f"{prefix}embeddings."))
+        if inside and name not in take.taken and name[len(prefix) :] not in BUFFERS:
+            raise ValueError(f"no place for {name} in fairseq's RoBERTa: not a plain encoder")
+    state.update(convert_lm_head(take, config["model_type"], words, order))
+    if "encoder.lm_head.bias" in state:  # one storage, so the file holds the table once
+        state["encoder.lm_head.weight"] = state[f"{ROOT}embed_tokens.weight"]
+    return state
+
+
+def fold_positions(rows: Tensor, segment: Tensor | None, first: int) -> Tensor:
+    """Return fairseq's position table.
+
+    rows: P x C, segment: C or None, first: row of the first token -> (2 + P - first) x C.
+    Rows 0 and 1 (unused, padding) are never read: kept where the tables agree, else zero.
+    """
+    unused = rows[:2] if first == 2 else rows.new_zeros(2, rows.size(1))
+    used = rows[first:] if segment is None else rows[first:] + segment
+    return torch.cat([unused, used])
+
+
+def convert_lm_head(take: Reader, model_type: str, words: Tensor, order: list[int]) -> State:
+    """Return `encoder.lm_head.*` without its tied weight, or {} if there is no such head."""
+    root, dense, norm = LM_HEADS[model_type]
+    decoder = f"{root}decoder.weight"  # absent from most files, because it is the embedding table
+    biases = (f"{root}bias", f"{root}decoder.bias")  # one tensor that files store under either name
+    bias = next((name for name in biases if name in take.state), None)
+    if bias is None or any(f"{root}{name}.weight" not in take.state for name in (dense, norm)):
+        return {}
+    if decoder in take.state and not torch.equal(take(decoder, "VC"), words):
+        return {}  # fairseq would load this table over the embeddings
+    state = take.modules(root, "encoder.lm_head.", ((dense, "dense", "CC"), (norm, "layer_norm", "C")))
+    state["encoder.lm_head.bias"] = take(bias, "V")[torch.tensor(order)]
+    return state
+
+
+def checkpoint_of(state: State, config: Config) -> dict[str, Any]:
+    """Return what fairseq's trainer and checkpoint_utils expect in a file, at update 0.
+
+    The options are plain values, so that it loads with weights_only.
+    """
     source = {"model_type": config["model_type"]}
     name = config.get("_name_or_path")
     if isinstance(name, str) and name and not os.path.isabs(name):
         source["name"] = name
-    return argparse.Namespace(
+    max_positions = state[f"{ROOT}embed_positions.weight"].size(0) - 2
+    args = argparse.Namespace(
         arch="roberta",
         task="masked_lm",
         criterion="masked_lm",
@@ -124,28 +295,32 @@ def fairseq_args(config: dict[str, Any], max_positions: int) -> argparse.Namespa
         tokens_per_sample=max_positions,
         source=source,
     )
-
-
-def checkpoint_of(state: State, config: dict[str, Any]) -> dict[str, Any]:
-    """Return what fairseq's trainer and checkpoint_utils expect in a file, at update 0."""
-    rows = state["encoder.sentence_encoder.embed_positions.weight"].size(0)
+    history = {
+        "criterion_name": "MaskedLmLoss",
+        "optimizer_name": "FairseqAdam",
+        "lr_scheduler_state": {"best": None},
+        "num_updates": 0,
+    }
     return {
-        "args": fairseq_args(config, max_positions=rows - 2),
+        "args": args,
         "model": state,
-        "optimizer_history": [
-            {
-                "criterion_name": "MaskedLmLoss",
-                "optimizer_name": "FairseqAdam",
-                "lr_scheduler_state": {"best": None},
-                "num_updates": 0,
-            }
-        ],
+        "optimizer_history": [history],
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "last_optimizer_state": None,
     }
 
 
-# --- the result compared with transformers' own model ---------------------------------------------
+def write_dictionary(symbols: list[str], path: Path) -> None:
+    """Write dict.txt with fairseq's Dictionary."""
+    from fairseq.data import Dictionary
+
+    dictionary = Dictionary()
+    for symbol in symbols:
+        dictionary.add_symbol(symbol)
+    dictionary.save(str(path))
+
+
+# --- the result compared with transformers' own model -----------------------------------------------------------------
 
 
 def load_fairseq(folder: Path) -> RobertaModel:
@@ -159,25 +334,12 @@ def load_fairseq(folder: Path) -> RobertaModel:
     dictionary.add_symbol("<mask>")
     args = copy.copy(checkpoint["args"])
     model = RobertaModel.build_model(args, SimpleNamespace(source_dictionary=dictionary))
-    state = dict(checkpoint["model"])
-    for name, tensor in model.state_dict().items():
-        if name.startswith("encoder.lm_head."):  # absent if the source has none
-            state.setdefault(name, tensor)
-    model.load_state_dict(state, strict=True)
+    own = {name: tensor for name, tensor in model.state_dict().items() if name.startswith("encoder.lm_head.")}
+    model.load_state_dict({**own, **checkpoint["model"]}, strict=True)  # the source may have no head
     for module in model.modules():
         if isinstance(module, torch.nn.LayerNorm):
             module.eps = args.layer_norm_eps  # fairseq has no option for it
     return model.eval()
-
-
-def load_transformers(folder: Path) -> torch.nn.Module:
-    """Load the source folder with transformers' AutoModel; nothing is downloaded."""
-    from transformers import AutoModel, logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    model = AutoModel.from_pretrained(str(folder), local_files_only=True, add_pooling_layer=False)
-    return model.float().eval()
 
 
 def random_batch(order: list[int], max_positions: int) -> tuple[Tensor, Tensor]:
@@ -198,55 +360,29 @@ def random_batch(order: list[int], max_positions: int) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def largest_difference(source: Path, converted: Path, order: list[int]) -> tuple[float, float]:
-    """Return max |a - b| and max |b| over the last hidden states a (fairseq), b (transformers).
+def verify(source: Path, converted: Path, order: list[int]) -> None:
+    """Raise unless the last hidden states a of fairseq and b of transformers agree on a random padded batch.
 
-    Only real tokens count; every token has segment 0.
+    |a - b| <= 1e-5 * max(1, max |b|) over real tokens, all of segment 0: large models have hidden values of ten and
+    more, where single precision itself ends at 1e-5.
     """
+    from transformers import AutoModel, logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    theirs = AutoModel.from_pretrained(str(source), local_files_only=True, add_pooling_layer=False).float().eval()
     ours = load_fairseq(converted)
     tokens, hf_tokens = random_batch(order, ours.max_positions())
     real = tokens != 1  # B x T
-    a, _ = ours(tokens, features_only=True)  # B x T x C
-    theirs = load_transformers(source)
-    b = theirs(input_ids=hf_tokens, attention_mask=real.long()).last_hidden_state  # B x T x C
-    return (a - b)[real].abs().max().item(), b[real].abs().max().item()
-
-
-def verify(source: Path, converted: Path, order: list[int]) -> None:
-    """Raise unless fairseq and transformers agree on a random padded batch.
-
-    |a - b| <= 1e-5 * max(1, max |b|): large models have hidden values of ten and more, where
-    single precision itself ends at 1e-5.
-    """
-    difference, largest = largest_difference(source, converted, order)
+    a = ours(tokens, features_only=True)[0][real]
+    b = theirs(input_ids=hf_tokens, attention_mask=real.long()).last_hidden_state[real]
+    difference, largest = (a - b).abs().max().item(), b.abs().max().item()
     print(f"largest difference from transformers: {difference:.2e} (hidden values to {largest:.1f})")
     if not difference <= TOLERANCE * max(1.0, largest):  # so written, NaN fails too
         raise InputError(f"the result differs from transformers by {difference:.2e}; nothing written")
 
 
-# --- the command ----------------------------------------------------------------------------------
-
-
-def publish(work: Path, target: Path) -> None:
-    """Move the finished files of `work` into `target`; a failure leaves `target` as it was."""
-    if not target.exists():
-        work.rename(target)
-        return
-    replaced = [name for name in reversed(FILES) if (target / name).exists()]
-    aside = {name: work / f"old.{name}" for name in replaced}
-    try:
-        for name, path in aside.items():
-            (target / name).replace(path)
-        for name in FILES:
-            (work / name).replace(target / name)
-    except BaseException:
-        for name, path in aside.items():
-            if path.exists():
-                path.replace(target / name)
-        for name in set(FILES) - set(aside):
-            if not (work / name).exists():
-                (target / name).unlink()
-        raise
+# --- the command ------------------------------------------------------------------------------------------------------
 
 
 def convert(source: Path, target: Path, check: bool = False, force: bool = False) -> dict[str, Any]:
@@ -270,42 +406,17 @@ def convert(source: Path, target: Path, check: bool = False, force: bool = False
         raise InputError(f"SRC {source} cannot be converted: {error}") from None
 
     sweep(target)
-    with scratch_folder(target) as scratch:
-        work = scratch / "new"
-        work.mkdir()
+    with scratch_folder(target) as work:
         write_dictionary(symbols, work / "dict.txt")
         torch.save(checkpoint, str(work / "model.pt"))
         if check:
             verify(source, work, order)
-        publish(work, target)
+        target.mkdir(exist_ok=True)
+        # The model goes first and comes last: it never stands beside another one's dictionary.
+        (target / "model.pt").unlink(missing_ok=True)
+        for name in FILES:
+            (work / name).replace(target / name)
     return checkpoint
-
-
-def write_dictionary(symbols: list[str], path: Path) -> None:
-    """Write dict.txt with fairseq's Dictionary."""
-    from fairseq.data import Dictionary
-
-    dictionary = Dictionary()
-    for symbol in symbols:
-        dictionary.add_symbol(symbol)
-    dictionary.save(str(path))
-
-
-def report(checkpoint: dict[str, Any], config: dict[str, Any], target: Path) -> None:
-    """Print what was converted, and what a fairseq RoBERTa cannot keep of it."""
-    args, state = checkpoint["args"], checkpoint["model"]
-    print(
-        f"{target / 'model.pt'}: {args.source['model_type']}, {args.encoder_layers} layers of "
-        f"width {args.encoder_embed_dim}, {config['vocab_size']} tokens, "
-        f"{args.max_positions} positions"
-    )
-    if "encoder.lm_head.bias" not in state:
-        print("note: no masked-LM head tied to the embeddings in the source, so none in model.pt")
-    if config.get("type_vocab_size", 2) > 1:
-        print(
-            "note: fairseq's RoBERTa has no segment embeddings; segment 0 is folded into the "
-            "positions, so sentence B of a pair reads as segment 0"
-        )
 
 
 @command_line("convert_hf")
@@ -317,7 +428,18 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--force", action="store_true", help="replace DST's model.pt and dict.txt")
     options = parser.parse_args(argv)
     checkpoint = convert(options.source, options.target, options.verify, options.force)
-    report(checkpoint, read_config(options.source), options.target)
+    args, state = checkpoint["args"], checkpoint["model"]
+    print(
+        f"{options.target / 'model.pt'}: {args.source['model_type']}, {args.encoder_layers} layers of width "
+        f"{args.encoder_embed_dim}, {len(state[f'{ROOT}embed_tokens.weight'])} tokens, {args.max_positions} positions"
+    )
+    if "encoder.lm_head.bias" not in state:
+        print("note: no masked-LM head tied to the embeddings in the source, so none in model.pt")
+    if read_config(options.source).get("type_vocab_size", 2) > 1:
+        print(
+            "note: fairseq's RoBERTa has no segment embeddings; segment 0 is folded into the "
+            "positions, so sentence B of a pair reads as segment 0"
+        )
 
 
 if __name__ == "__main__":

@@ -45,15 +45,6 @@ from preprocess.writing import check_replaces_nothing, new_file
 
 HEAD = "sentence_classification_head"
 HEAD_OUTPUT = f"{HEADS}{HEAD}.out_proj.weight"
-
-HISTORY = {
-    "criterion_name": "SentencePredictionCriterion",
-    "optimizer_name": "FairseqAdam",
-    "lr_scheduler_state": {"best": None},
-    "num_updates": 0,
-}
-
-
 STACK = "encoder.sentence_encoder."
 ENCODER = re.compile(r"^encoder\.(sentence_encoder\.(layers|emb\w+|layernorm_embedding)\.|lm_head)")
 STRAY = ".middle_layer_norm."  # of an adapter variant; in every released file
@@ -62,12 +53,8 @@ SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encode
 RATES = ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout")
 GENERATOR_DROPOUT = 0.1  # hard-coded there
 NOWHERE = 25  # as the first layer that gets anything: behind the 24 of RoBERTa-large
-UNSUPPORTED = {  # what the released code accepts and ours has no equal of, with the only value that converts
-    "lphm": None,
-    "lstm": False,
-    "sbert": False,
-    "reparameterization": "None",
-}
+# what the released code accepts and ours has no equal of, with the only value that converts
+UNSUPPORTED = {"lphm": None, "lstm": False, "sbert": False, "reparameterization": "None"}
 
 Tensors = Mapping[str, Tensor]
 Options = Mapping[str, Any]
@@ -157,13 +144,12 @@ def task_prompts(flat: Tensors, options: Options) -> dict[str, Tensor]:
 
 
 def dense_generator(flat: Tensors, options: Options) -> dict[str, Tensor]:
-    own = "generation_out_proj.bias"
-    bias = flat[own if own in flat else "middle_generation_out_proj_b.weight"]
+    biases = ("generation_out_proj.bias", "middle_generation_out_proj_b.weight")  # its own, or those of all layers
     return {
         "generators.0.down": flat["generation_dense.weight"].T,
         "generators.0.up": flat["generation_out_proj.weight"].T,
         "generators.0.hidden_bias": flat["generation_dense.bias"],
-        "bias": _rows(bias, options),
+        "bias": _rows(flat[next(name for name in biases if name in flat)], options),
         **_layer_norms(flat, options),
     }
 
@@ -196,10 +182,12 @@ def phm_generator(flat: Tensors, options: Options) -> dict[str, Tensor]:
 
 def _layer_norms(flat: Tensors, options: Options) -> dict[str, Tensor]:
     """Those of Table 7; the file has them even where nothing reads them."""
-    norms = {"residual_layer_norm": "generator_residual", "generator_layer_norm": "generator_layer_norm"}
-    ours = {"residual_layer_norm": "residual_layer_norm", "generator_layer_norm": "prompt_layer_norm"}
-    read = [name for name, option in norms.items() if options[option]]
-    return {f"{ours[name]}.{part}": flat[f"{name}.{part}"] for name in read for part in ("weight", "bias")}
+    norms = (  # theirs, ours, the option
+        ("residual_layer_norm", "residual_layer_norm", "generator_residual"),
+        ("generator_layer_norm", "prompt_layer_norm", "generator_layer_norm"),
+    )
+    read = [(theirs, ours) for theirs, ours, option in norms if options[option]]
+    return {f"{ours}.{part}": flat[f"{theirs}.{part}"] for theirs, ours in read for part in ("weight", "bias")}
 
 
 def houlsby_adapters(flat: Tensors, options: Options) -> dict[str, Tensor]:
@@ -215,17 +203,13 @@ def compacters(flat: Tensors, options: Options) -> dict[str, Tensor]:
     """Theirs are n entries for each adapter, the feed-forward's before attention's."""
     n = options["compacter_n"]
     order = [2 * layer + which for layer in range(options["encoder_layers"]) for which in (1, 0)]
-    factors = {
-        "a": "shared_A",
-        "down_s": "down_proj_s",
-        "down_t": "down_proj_t",
-        "up_s": "up_proj_s",
-        "up_t": "up_proj_t",
-    }
-    ours = {}
-    for name, part in factors.items():
-        entries = torch.stack([torch.stack([flat[f"compacter_{part}.{k * n + i}"] for i in range(n)]) for k in order])
-        ours[name] = entries if name == "a" else entries.flatten(2)
+
+    def entries(part: str) -> Tensor:
+        return torch.stack([torch.stack([flat[f"compacter_{part}.{k * n + i}"] for i in range(n)]) for k in order])
+
+    ours = {"a": entries("shared_A")}
+    for name in ("down_s", "down_t", "up_s", "up_t"):
+        ours[name] = entries(name.replace("_", "_proj_")).flatten(2)
     ours["down_bias"] = torch.stack([flat[f"compacter_down_proj_b.{k}"] for k in order])
     return {**ours, "up_bias": flat["compacter_up_proj_b.weight"][order]}
 
@@ -242,10 +226,12 @@ KINDS: dict[str, Callable[[Tensors, Options], dict[str, Tensor]]] = {  # by a te
 def method_tensors(theirs: Tensors, options: Options) -> dict[str, Tensor]:
     """The method's parameters (or their gradients) under our names."""
     flat = {name[len(STACK) :]: value for name, value in theirs.items() if name.startswith(STACK)}
-    kinds = [convert for name, convert in KINDS.items() if name in flat]
-    if not kinds and options["method"] != "head-only":
+    for name, convert_kind in KINDS.items():
+        if name in flat:
+            return convert_kind(flat, options)
+    if options["method"] != "head-only":
         raise ValueError(f"it has no tensors of {options['method']}")
-    return kinds[0](flat, options) if kinds else {}
+    return {}
 
 
 def our_state(theirs: Tensors, options: Options) -> dict[str, Tensor]:
@@ -261,13 +247,9 @@ def our_state(theirs: Tensors, options: Options) -> dict[str, Tensor]:
 def configuration(args: dict[str, Any], classes: int, backbone: str | None, what: str) -> DictConfig:
     """The configuration of a run that would train what SRC, named by ``what``, holds."""
     options = typed(our_options(args), declared(RobertaIDPGConfig), what)
-    task = {
-        "init_token": args["init_token"],
-        "separator_token": args["separator_token"],
-        "max_positions": args["max_positions"],
-        "prompt_position": args.get("insert_position", 0),
-    }
-    task = typed(task, declared(SentencePredictionIDPGConfig), what)
+    kept = {name: args[name] for name in ("init_token", "separator_token", "max_positions")}
+    kept["prompt_position"] = args.get("insert_position", 0)
+    task = typed(kept, declared(SentencePredictionIDPGConfig), what)
     parser = fairseq_options.get_training_parser()
     command = ". --task sentence_prediction_idpg --arch roberta_idpg --criterion sentence_prediction"
     cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, command.split()))
@@ -317,12 +299,18 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
         model.load_state_dict(state, strict=True)
     except (InputError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise InputError(f"SRC {source} cannot be converted: {error}; give a checkpoint of the released code") from None
+    history = {
+        "criterion_name": "SentencePredictionCriterion",
+        "optimizer_name": "FairseqAdam",
+        "lr_scheduler_state": {"best": None},
+        "num_updates": 0,
+    }
     checkpoint = {
         "args": None,
         "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
         "model": model.state_dict(),
         "criterion": None,
-        "optimizer_history": [HISTORY],
+        "optimizer_history": [history],
         "task_state": {},
         "extra_state": {},
         "last_optimizer_state": None,

@@ -1,6 +1,6 @@
 """The paper's experiments: one run (run/), many (sweep/), their tables and figures (report/), submissions (submit.py).
 
-And a quick start (quickstart/): three methods on a small encoder, from nothing to a table.
+And a quick start (quickstart.py): three methods on a small encoder, from nothing to a table.
 """
 
 from __future__ import annotations

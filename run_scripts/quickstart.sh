@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From nothing to a table of test accuracies on movie reviews; see run_scripts/quickstart/__main__.py.
+# From nothing to a table of test accuracies on movie reviews; see run_scripts/quickstart.py.
 #   bash run_scripts/quickstart.sh [--help]
 set -euo pipefail
 unset CDPATH  # by which cd prints what it finds

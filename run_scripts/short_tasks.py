@@ -44,35 +44,28 @@ SIZES = {
 }
 
 
-def short(files: list[Path], words: int) -> list[str]:
-    """Lines of the files with at most that many words, in an order that is always the same."""
-    lines = []
-    for file in files:
-        lines += [f"{line}\n" for _, line in _source(file).lines() if len(line.partition("\t")[2].split()) <= words]
-    random.Random(1).shuffle(lines)
-    return lines
-
-
-def _source(file: Path) -> Source:
-    return Source(str(file), file.stat().st_size, lambda: open(file, "rb"))
-
-
 def splits(folder: Path, size: Size) -> dict[str, list[str]]:
-    train, valid = folder / "train.tsv", folder / "valid.tsv"
+    """Lines of short examples, drawn in an order that is always the same."""
+
+    def short(*names: str) -> list[str]:
+        lines = [line for name in names for _, line in Source.file(folder / f"{name}.tsv").lines()]
+        lines = [f"{line}\n" for line in lines if len(line.partition("\t")[2].split()) <= size.words]
+        random.Random(1).shuffle(lines)
+        return lines
+
     if size.pooled:
-        lines = short([train, valid], size.words)
+        lines = short("train", "valid")
         return {"valid": lines[: size.valid], "train": lines[size.valid :][: size.train]}
-    return {"train": short([train], size.words)[: size.train], "valid": short([valid], size.words)[: size.valid]}
+    return {"train": short("train")[: size.train], "valid": short("valid")[: size.valid]}
 
 
-def command(name: str, folder: Path, encoder: list[str], out: Path) -> list[str]:
+def command(name: str, folder: Path) -> list[str]:
     """Arguments of ``python -m preprocess`` for the files of ``splits`` in a folder."""
     task = TASKS[name]
     return [
         *(name, "--from-tsv", *(f"{split}={folder / split}.tsv" for split in ("train", "valid"))),
         *("--text-columns", *("23" if task.pairs else "2"), "--label-column", "1", "--no-header"),
         *(["--regression"] if task.regression else ["--labels", *task.labels]),
-        *(*encoder, "--out", str(out)),
     ]
 
 
@@ -91,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in args.tasks or SIZES:
             for split, lines in splits(args.text / name, SIZES[name]).items():
                 Path(texts, f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
-            cli.main(command(name, Path(texts), ["--bpe", args.bpe, "--vocab", args.vocab], made))
+            cli.main([*command(name, Path(texts)), "--bpe", args.bpe, "--vocab", args.vocab, "--out", str(made)])
 
 
 if __name__ == "__main__":

@@ -14,10 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from preprocess.writing import check_output, new_file
 from .report.choice import Choice, add_choice_options, check_row, take_runs
 from .report.records import Results, Run, has_finished, read_results
 from .report.render import Table, terminal
-from .report.scores import RowScores, Score, rows_of, vote
+from .report.scores import Score, rows_of, vote
 from .run.perform import numbered, quiet
 from .run.records import BEST_CHECKPOINT, run_folder
 
@@ -67,10 +66,6 @@ class Sheet:
     def task(self) -> Task:
         return TASKS[self.of]
 
-    @property
-    def folder(self) -> str:
-        return f"{self.data or self.of}-bin"
-
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -79,11 +74,6 @@ class Benchmark:
     title: str
     sheets: tuple[Sheet, ...]
     rule: str
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Those whose models answer something."""
-        return tuple(dict.fromkeys(sheet.of for sheet in self.sheets))
 
 
 BENCHMARKS = {
@@ -135,31 +125,26 @@ def text_of(file: str, numbers: Sequence[Number], answers: Sequence[str]) -> str
     """
     pairs = list(zip(numbers, answers, strict=True))
     if file.endswith(".tsv"):
-        return "".join(f"{number}\t{answer}\n" for number, answer in [("index", "prediction"), *_plain(pairs)])
-    lines = _passages(pairs) if file == MULTIRC else _records(pairs, LABELS.get(file, str))
+        return "index\tprediction\n" + "".join(f"{number}\t{answer}\n" for (number,), answer in pairs)
+    label = LABELS.get(file, str)
+    lines = passages(pairs) if file == MULTIRC else [{"idx": idx, "label": label(answer)} for (idx,), answer in pairs]
     return "".join(f"{json.dumps(line)}\n" for line in lines)
 
 
-def _plain(pairs: Iterable[tuple[Number, str]]) -> Iterable[tuple[int, str]]:
-    return ((number, answer) for (number,), answer in pairs)
-
-
-def _records(pairs: Iterable[tuple[Number, str]], label: Callable[[str], str | int]) -> Iterable[dict]:
-    return ({"idx": number, "label": label(answer)} for number, answer in _plain(pairs))
-
-
-def _passages(pairs: Iterable[tuple[Number, str]]) -> Iterable[dict]:
+def passages(pairs: Iterable[tuple[Number, str]]) -> list[dict]:
     """MultiRC: a line for each passage, which holds its questions, which hold their answers.
 
     Source: the sample submission as jiant-dev/jiant-dev#108 quotes it.
     """
-    passages: dict[int, dict[int, list[dict]]] = {}
+    found: dict[int, dict[int, list[dict]]] = {}
     for (passage, question, number), answer in pairs:
-        answers = passages.setdefault(passage, {}).setdefault(question, [])
+        answers = found.setdefault(passage, {}).setdefault(question, [])
         answers.append({"idx": number, "label": int(answer)})
-    for passage, questions in passages.items():
-        listed = [{"idx": question, "answers": answers} for question, answers in questions.items()]
-        yield {"idx": passage, "passage": {"questions": listed}}
+    listed = {
+        passage: [{"idx": question, "answers": answers} for question, answers in questions.items()]
+        for passage, questions in found.items()
+    }
+    return [{"idx": passage, "passage": {"questions": questions}} for passage, questions in listed.items()]
 
 
 # --- which runs answer which test set ---------------------------------------------------------------------------------
@@ -171,51 +156,45 @@ class Part:
 
     Attributes:
         score: the runs that vote, at the learning rate with the best mean dev score.
-        folder: a binarized folder with the test set.
+        checkpoints: theirs.
+        data: a binarized folder with the test set.
         numbers: the benchmark's own, of each example or question.
         questions: of which one example is to be chosen each.
     """
 
     sheet: Sheet
     score: Score
-    folder: Path
+    checkpoints: list[Path]
+    data: DataFolder
     numbers: list[Number]
-    questions: Questions | None = None
+    questions: Questions | None
 
 
-@dataclass(frozen=True)
-class Plan:
-    """``missing``: files that cannot be made -> why."""
-
-    parts: list[Part]
-    missing: dict[str, str]
-
-
-def row_of(results: Results, benchmark: Benchmark, row: str | None) -> str:
-    """The row to submit: the one that was asked for, or the only one.
+def scores_of(results: Results, benchmark: Benchmark, args: argparse.Namespace) -> tuple[str, dict[str, Score]]:
+    """The row to submit, and of each task its runs at the learning rate with the best mean dev score, as in reports.
 
     Raises:
-        InputError: there is no such row, or several and no choice among them.
+        InputError: there is no such row, or several and no choice among them; see also ``take_runs``.
     """
-    runs = [run for run in results.runs if run["k"] is None and run["task"] in benchmark.tasks and has_finished(run)]
-    rows = list(dict.fromkeys(run["row"] for run in runs))
-    if not rows:
-        raise InputError(
-            f"{results.place} holds no finished full run of a task of {benchmark.title}: run some of "
-            f"{', '.join(benchmark.tasks)} first"
-        )
-    if row is not None:
-        check_row("--row", row, rows)
+    tasks = tuple(dict.fromkeys(sheet.of for sheet in benchmark.sheets))
+    there = [run["row"] for run in results.runs if run["k"] is None and run["task"] in tasks and has_finished(run)]
+    rows = list(dict.fromkeys(there))
+    if args.row is not None and rows:
+        check_row("--row", args.row, rows)
     elif len(rows) > 1:
         raise InputError(f"{results.place} holds the rows {', '.join(rows)}: give the one to submit with --row")
-    return row or rows[0]
+    scope = take_runs(results, Choice.of(args, tasks=tasks, rows=(args.row,) if args.row else ()))
+    ((row, scores),) = rows_of(scope.done, failed=scope.failed).items()
+    return row, dict(scores)
 
 
-def plan(benchmark: Benchmark, scores: RowScores, results: Results, data: Path | None) -> Plan:
-    """What can be made and what cannot.
+def parts_of(
+    benchmark: Benchmark, scores: dict[str, Score], results: Results, place: Path | None
+) -> tuple[list[Part], dict[str, str]]:
+    """The files that can be made, and those that cannot -> why.
 
     Args:
-        data: folder of the binarized folders; None: where those of the runs were.
+        place: folder of the binarized folders; None: where those of the runs were.
 
     Raises:
         InputError: a checkpoint is missing; a test set is damaged or is not the benchmark's.
@@ -226,19 +205,20 @@ def plan(benchmark: Benchmark, scores: RowScores, results: Results, data: Path |
         if score is None:
             missing[sheet.file] = f"no finished run of {sheet.of}"
             continue
-        for run in score.runs:
-            checkpoint_of(results, run)
-        if data is not None:
-            folder = data / sheet.folder
+        own = Path(score.runs[0]["data"])
+        if place is not None:
+            folder = place / f"{sheet.data or sheet.of}-bin"
         else:  # the task's own folder is where the runs had it; the other test sets lie beside it
-            own = Path(score.runs[0]["data"])
-            folder = own.parent / sheet.folder if sheet.data else own
+            folder = own.parent / f"{sheet.data}-bin" if sheet.data else own
+        checkpoints = [checkpoint_of(results, run) for run in score.runs]
         if lack := lack_of(sheet, folder):
-            missing[sheet.file] = lack
+            remedy = f"make it with python -m preprocess {sheet.data or sheet.of} --raw DIR --out {folder.parent}"
+            missing[sheet.file] = f"{folder} {lack}, {remedy} --overwrite"
             continue
-        questions = DataFolder(folder).questions(sheet.split) if sheet.task.by_choice else None
-        parts.append(Part(sheet, score, folder, numbers_of(sheet, DataFolder(folder), questions), questions))
-    return Plan(parts, missing)
+        data = DataFolder(folder)
+        questions = data.questions(sheet.split) if sheet.task.by_choice else None
+        parts.append(Part(sheet, score, checkpoints, data, numbers_of(sheet, data, questions), questions))
+    return parts, missing
 
 
 def checkpoint_of(results: Results, run: Run) -> Path:
@@ -256,22 +236,18 @@ def checkpoint_of(results: Results, run: Run) -> Path:
     return path
 
 
-def lack_of(sheet: Sheet, folder: Path) -> str:
-    """Return what is missing of the test set, or an empty text."""
-    name = sheet.data or sheet.of
-    lack = ""
+def lack_of(sheet: Sheet, folder: Path) -> str | None:
+    """What a folder lacks of the test set; None if it has all."""
     if not folder.is_dir():
-        lack = "does not exist"
-    else:
-        found, recorded = DataFolder(folder), preprocess_facts(str(folder)).task
-        if recorded is not None and recorded.lower() != name.lower():
-            lack = f"is of {recorded}"
-        elif sheet.split not in found.splits or found.numbers(sheet.split) is None:
-            lack = f"has no split {sheet.split} with number/{sheet.split}.txt"
-        elif sheet.task.by_choice and found.questions(sheet.split) is None:
-            lack = f"has no {question_file(sheet.split)}"
-    remedy = f"make it with python -m preprocess {name} --raw DIR --out {folder.parent} --overwrite"
-    return f"{folder} {lack}, {remedy}" if lack else ""
+        return "does not exist"
+    data, recorded = DataFolder(folder), preprocess_facts(str(folder)).task
+    if recorded is not None and recorded.lower() != (sheet.data or sheet.of).lower():
+        return f"is of {recorded}"
+    if sheet.split not in data.splits or data.numbers(sheet.split) is None:
+        return f"has no split {sheet.split} with number/{sheet.split}.txt"
+    if sheet.task.by_choice and data.questions(sheet.split) is None:
+        return f"has no {question_file(sheet.split)}"
+    return None
 
 
 def numbers_of(sheet: Sheet, data: DataFolder, questions: Questions | None) -> list[Number]:
@@ -298,65 +274,48 @@ def numbers_of(sheet: Sheet, data: DataFolder, questions: Questions | None) -> l
 # --- their answers ----------------------------------------------------------------------------------------------------
 
 
-def answer(
-    parts: Sequence[Part], checkpoints: Sequence[Path], batch_size: int, cpu: bool, **moved: Any
-) -> list[list[str]]:
-    """Voted answers to each of several test sets, which lie in one folder and are for the same models.
-
-    Args:
-        moved: options of the models with places that have changed.
+def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
+    """The vote on a test set.
 
     Raises:
         InputError: a checkpoint does not go with the folder, or has other labels than the task.
     """
-    answers: list[list[SplitPredictions]] = [[] for _ in parts]
+    moved = {"backbone": args.backbone_file} if args.backbone_file else {}
+    task, found = part.sheet.task, []
     with quiet():
-        for checkpoint in checkpoints:
-            model, task = load_on_folder(str(checkpoint), str(parts[0].folder), cpu, **moved)
-            for part, of_part in zip(parts, answers):
-                of_part.append(predict_split(model, task, part.sheet.split, batch_size, progress=True))
-                check_labels(part.sheet.task, of_part[-1].label_names, checkpoint)
-    return [voted(part.sheet.task, of_part, part.questions) for part, of_part in zip(parts, answers)]
+        for checkpoint in part.checkpoints:
+            model, loaded = load_on_folder(str(checkpoint), str(part.data.path), args.cpu, **moved)
+            found.append(predict_split(model, loaded, part.sheet.split, args.batch_size, progress=True))
+            names = found[-1].label_names
+            if sorted(names) != sorted(task.labels):
+                raise InputError(
+                    f"{checkpoint} answers {', '.join(names) or 'scores'}, and {task.name} takes "
+                    f"{', '.join(task.labels) or 'scores'}: submit runs on the data of python -m preprocess {task.name}"
+                )
+    return voted(task, found, part.questions)
 
 
-def check_labels(task: Task, names: Sequence[str], checkpoint: Path) -> None:
-    """Raises InputError unless a model's classes are the task's, in whatever order."""
-    if sorted(names) != sorted(task.labels):
-        raise InputError(
-            f"{checkpoint} answers {', '.join(names) or 'scores'}, and {task.name} takes "
-            f"{', '.join(task.labels) or 'scores'}: submit runs on the data of python -m preprocess {task.name}"
-        )
-
-
-def voted(task: Task, answers: Sequence[SplitPredictions], questions: Questions | None = None) -> list[str]:
+def voted(task: Task, found: Sequence[SplitPredictions], questions: Questions | None = None) -> list[str]:
     """The vote of several models, as the paper has it (Table 7): what most say, or the mean of their scores.
 
     Classes are those of the same name, in whatever order models have them. Scores are in the task's own scale, and
-    within it. With ``questions`` it is a choice of one example of each: its text, or its place in the question.
+    within it. With ``questions`` it is a choice of one example of each, in the order of the questions' numbers: the
+    example's text, or its place in the question, counted from 0.
     """
     if questions is not None:
-        choices = [numbered(each, questions)[0] for each in answers]
-        return chosen_answers(questions, vote(choices, False, questions))
+        choice = vote([numbered(each, questions)[0] for each in found], False, questions)  # 1 for the chosen examples
+        order = np.argsort(questions.number, kind="stable")
+        places = np.flatnonzero(choice[order])
+        if questions.texts is not None:
+            return [questions.texts[row] for row in order[places]]
+        starts = np.unique(questions.number[order], return_index=True)[1]
+        return [str(place) for place in places - starts]
     if task.regression:
-        scores = np.clip(vote([each.answers for each in answers], True) * task.scale, 0, task.scale)
+        scores = np.clip(vote([each.answers for each in found], True) * task.scale, 0, task.scale)
         return [f"{score:.6f}" for score in scores]
     names = np.array(sorted(task.labels))  # among equally many votes the first wins
-    classes = [np.searchsorted(names, np.array(each.label_names))[each.answers] for each in answers]
+    classes = [np.searchsorted(names, np.array(each.label_names))[each.answers] for each in found]
     return names[vote(classes, False)].tolist()
-
-
-def chosen_answers(questions: Questions, choice: np.ndarray) -> list[str]:
-    """Of each question, in the order of their numbers, the text of the chosen example, or its place counted from 0.
-
-    Args:
-        choice: N, 1 for the chosen examples and 0 for the others.
-    """
-    order = np.argsort(questions.number, kind="stable")
-    starts = np.unique(questions.number[order], return_index=True)[1]
-    places = np.flatnonzero(choice[order])
-    if questions.texts is not None:
-        return [questions.texts[row] for row in order[places]]
-    return [str(place) for place in places - starts]
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -382,70 +341,34 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def scores_of(results: Results, args: argparse.Namespace, benchmark: Benchmark, row: str) -> RowScores:
-    """Task -> runs of the row at the learning rate with the best mean dev score, chosen as in reports."""
-    choice = Choice.of(args, tasks=benchmark.tasks, rows=(row,))
-    scope = take_runs(results, choice)
-    return rows_of(scope.done, failed=scope.failed).get(row, {})
-
-
-def check_complete(planned: Plan, benchmark: Benchmark, results: Results, row: str, incomplete: bool) -> None:
-    """Raises InputError where files are missing, unless they may, or all are."""
-    if not planned.missing or (incomplete and planned.parts):
-        return
-    files = "; ".join(f"{file}: {why}" for file, why in planned.missing.items())
-    remedy = "" if incomplete else " (--incomplete leaves them out)"
-    lacking = f"{len(planned.missing)} of {len(benchmark.sheets)} files of {benchmark.title}"
-    raise InputError(f"{lacking} cannot be made of {row} in {results.place}{remedy}: {files}")
-
-
-def texts(planned: Plan, results: Results, args: argparse.Namespace) -> dict[str, str]:
-    """The files of answers by name."""
-    moved = {"backbone": args.backbone_file} if args.backbone_file else {}
-    made = {}
-    together: dict[tuple[str, Path], list[Part]] = {}  # what the same models answer in the same folder
-    for part in planned.parts:
-        together.setdefault((part.sheet.of, part.folder), []).append(part)
-    for parts in together.values():
-        checkpoints = [checkpoint_of(results, run) for run in parts[0].score.runs]
-        for part, answers in zip(parts, answer(parts, checkpoints, args.batch_size, args.cpu, **moved)):
-            made[part.sheet.file] = text_of(part.sheet.file, part.numbers, answers)
-    return {part.sheet.file: made[part.sheet.file] for part in planned.parts}
-
-
-def write_archive(path: Path, files: Mapping[str, str]) -> None:
-    """A zip archive without folders; the same files give the same bytes."""
-    with new_file(path) as work, zipfile.ZipFile(work, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in files.items():
-            archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED)
-
-
-def summary(planned: Plan, benchmark: Benchmark, out: Path, row: str) -> Table:
-    """What each file was made of, and what is left to do."""
-    lines = [
-        [
-            *(part.sheet.file, part.sheet.of, f"{len(part.numbers):,}", f"{part.score.lr:g}"),
-            *(", ".join(map(str, part.score.seeds)), f"{part.score.dev:.1f}"),
-        ]
-        for part in planned.parts
-    ]
-    notes = [f"not in it: {file}: {why}" for file, why in planned.missing.items()]
-    if notes:
-        notes.append(benchmark.rule)
-    header = ["file", "model of", "answers", "lr", "seeds", "dev"]
-    return Table(f"{out}: {benchmark.title} by {row}", 2, header, [lines], notes)
-
-
 @command_line("run_scripts")
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     check_output(args.out, "--out")
     benchmark, results = BENCHMARKS[args.benchmark], read_results(args.runs)
-    row = row_of(results, benchmark, args.row)
-    planned = plan(benchmark, scores_of(results, args, benchmark, row), results, args.data)
-    check_complete(planned, benchmark, results, row, args.incomplete)
-    write_archive(args.out, texts(planned, results, args))
-    print(terminal(summary(planned, benchmark, args.out, row)), end="")
+    row, scores = scores_of(results, benchmark, args)
+    parts, missing = parts_of(benchmark, scores, results, args.data)
+    if missing and not (args.incomplete and parts):
+        files = "; ".join(f"{file}: {why}" for file, why in missing.items())
+        remedy = "" if args.incomplete else " (--incomplete leaves them out)"
+        lacking = f"{len(missing)} of {len(benchmark.sheets)} files of {benchmark.title}"
+        raise InputError(f"{lacking} cannot be made of {row} in {results.place}{remedy}: {files}")
+    with new_file(args.out) as work, zipfile.ZipFile(work, "w") as archive:
+        for part in parts:
+            text = text_of(part.sheet.file, part.numbers, answers_of(part, args))
+            # without the time, so that the same answers give the same bytes
+            archive.writestr(zipfile.ZipInfo(part.sheet.file), text, zipfile.ZIP_DEFLATED)
+    lines = [
+        [
+            *(part.sheet.file, part.sheet.of, f"{len(part.numbers):,}", f"{part.score.lr:g}"),
+            *(", ".join(map(str, part.score.seeds)), f"{part.score.dev:.1f}"),
+        ]
+        for part in parts
+    ]
+    notes = [f"not in it: {file}: {why}" for file, why in missing.items()]
+    header = ["file", "model of", "answers", "lr", "seeds", "dev"]
+    title = f"{args.out}: {benchmark.title} by {row}"
+    print(terminal(Table(title, 2, header, [lines], notes + [benchmark.rule] * bool(notes))), end="")
 
 
 if __name__ == "__main__":

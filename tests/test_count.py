@@ -59,7 +59,7 @@ def test_whoever_reads_it_may_leave():
 
 
 OURS = ("count", "encode", "export", "predict", "serve", "analysis.__main__")
-OF_RUNS = ("publish", "short_tasks", "report.__main__", "submit", "sweep.__main__")
+OF_RUNS = ("publish", "quickstart", "short_tasks", "report.__main__", "submit", "sweep.__main__")
 COMMANDS = [*(f"fairseq_idpg.{name}" for name in OURS), *(f"run_scripts.{name}" for name in OF_RUNS), "preprocess.cli"]
 
 

@@ -22,36 +22,26 @@ from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
 BATCH = {"net_input": {"src_tokens": torch.zeros(1, 1, dtype=torch.long)}}
 
 
-def bare_task():
-    task = object.__new__(SentencePredictionIDPGTask)
-    task.half_precision = KeptHalfPrecision()
-    return task
-
-
 class Steps:
     """fairseq's steps on one weight, with an optimizer of fairseq's driven as its trainer does."""
 
-    def __init__(self, kind="fp16", cuda=True, **common):
+    def __init__(self, kind="fp16", **common):
         cfg = OmegaConf.structured(FairseqConfig())
         cfg.optimizer = OmegaConf.structured(FairseqAdamConfig(_name="adam", lr=[0.1]))
         cfg.common.update({"fp16_no_flatten_grads": True, "fp16_scale_window": 1000, "amp": kind == "amp", **common})
         self.weight = torch.nn.Parameter(torch.ones(2, dtype=torch.half if "fp16" in kind else torch.float))
+        weights, adam = [self.weight], FairseqAdam(cfg.optimizer, [self.weight])
         if kind == "fp16":
-            self.optimizer = FP16Optimizer.build_optimizer(cfg, [self.weight])
-        elif kind == "memory-efficient-fp16":
-            self.optimizer = MemoryEfficientFP16Optimizer(cfg, [self.weight], self._adam(cfg))
-        elif kind == "amp":
-            self.optimizer = AMPOptimizer(cfg, [self.weight], self._adam(cfg))
+            self.optimizer = FP16Optimizer.build_optimizer(cfg, weights)
         else:
-            self.optimizer = self._adam(cfg)
-        self.task = bare_task()
+            kinds = {"memory-efficient-fp16": MemoryEfficientFP16Optimizer, "amp": AMPOptimizer}
+            self.optimizer = kinds[kind](cfg, weights, adam) if kind in kinds else adam
+        self.task = object.__new__(SentencePredictionIDPGTask)
+        self.task.half_precision = KeptHalfPrecision()
         self.updates = 0
         self.trainer = SimpleNamespace(
-            optimizer=self.optimizer, cfg=cfg, is_fsdp=False, cuda=cuda, get_num_updates=lambda: self.updates
+            optimizer=self.optimizer, cfg=cfg, is_fsdp=False, cuda=True, get_num_updates=lambda: self.updates
         )
-
-    def _adam(self, cfg):
-        return FairseqAdam(cfg.optimizer, [self.weight])
 
     def step(self, factor=1.0):
         """One update by the loss ``factor`` * sum(weight); raises what fairseq's trainer would see."""
@@ -62,6 +52,11 @@ class Steps:
         clip_grad_norm(partial(Trainer.clip_grad_norm, self.trainer), self.trainer, 0.0)
         self.optimizer.step()
         self.updates += 1
+
+    def skip(self, times):
+        for _ in range(times):
+            with pytest.raises(OverflowError):
+                self.step(NAN)
 
 
 NAN = float("nan")
@@ -81,16 +76,9 @@ def test_a_nan_loss_with_a_loss_scale_is_skipped_and_training_goes_on(kind):
 def test_a_loss_scale_that_cannot_fall_does_not_skip_for_ever():
     """--threshold-loss-scale, as the paper's scripts have it: fairseq alone would never end."""
     steps = Steps(fp16_init_scale=4, threshold_loss_scale=1.0)
-    for _ in range(2):
-        with pytest.raises(OverflowError):
-            steps.step(NAN)
-    for _ in range(OVERFLOWS - 1):
-        with pytest.raises(OverflowError):
-            steps.step(NAN)
+    steps.skip(OVERFLOWS + 1)  # the first two lower the scale to where it stays
     steps.step()  # one good batch, and the count begins anew
-    for _ in range(OVERFLOWS - 1):
-        with pytest.raises(OverflowError):
-            steps.step(NAN)
+    steps.skip(OVERFLOWS - 1)
     with pytest.raises(InputError, match="the run has diverged: .*--threshold-loss-scale 1"):
         steps.step(NAN)
 

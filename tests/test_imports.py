@@ -19,7 +19,7 @@ BELOW = {  # folder: those that it may import
     "tests": {"benchmarks", "checkpoints", "fairseq_idpg", "preprocess", "run_scripts"},
 }
 ROOMS = {  # the same within run_scripts
-    **{"run": set(), "report": {"run"}, "quickstart": {"run"}},
+    **{"run": set(), "report": {"run"}},
     "sweep": {"report", "run"},  # seeds that choose a learning rate choose it as reports do
 }
 LAYERS = (  # of fairseq_idpg: each imports those in front of it alone; the commands, which lie flat there, stand above

@@ -17,48 +17,39 @@ from tests.folders import same_tensors, train
 START = folders.command_line  # as it is in the process of the tests
 
 
-def killed_while(moment: str, tool: str, arguments: list[str], output: str) -> None:
+def dies_the_second_time(calls: list[int]) -> None:
+    calls.append(1)
+    if len(calls) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_while_writing(*command) -> None:
     """Runs the command, which kills itself while it saves for the second time, half of the file written."""
-    calls = []
-
-    def dies(*_) -> None:
-        calls.append(1)
-        if len(calls) == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    save, replace = torch.save, os.replace
+    save, calls = torch.save, []
 
     def half_saved(state, file):
         save(state, file)
         file.truncate(file.tell() // 2)
         file.flush()
-        dies()
+        dies_the_second_time(calls)
         file.seek(0)
         save(state, file)
 
+    torch.save = half_saved
+    START(*command)
+
+
+def killed_between(*command) -> None:
+    """Runs the command, which kills itself between its best and its last checkpoint."""
+    replace, calls = os.replace, []
+
     def before_last(source, target):
         if str(target).endswith("checkpoint_last.pt"):
-            dies()
+            dies_the_second_time(calls)
         replace(source, target)
 
-    if moment == "writing":
-        torch.save = half_saved
-    else:
-        os.replace = before_last
-    START(tool, arguments, output)
-
-
-def killed_while_writing(*command):
-    killed_while("writing", *command)
-
-
-def killed_between(*command):
-    killed_while("between", *command)
-
-
-def states(folder):
-    names = ("checkpoint_best.pt", "checkpoint_last.pt")
-    return [torch.load(folder / name, weights_only=True) for name in names]
+    os.replace = before_last
+    START(*command)
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +71,11 @@ def test_the_same_run_as_without_the_kill(whole, pairs, backbone, tmp_path, monk
     for key in ("train_loss", "valid_loss", "valid_accuracy"):
         assert resumed.log(key) == finished.log(key)[1:]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in folder.iterdir())
-    for ours, theirs in zip(states(tmp_path), states(folder)):
+    for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
+        ours, theirs = (torch.load(place / name, weights_only=True) for place in (tmp_path, folder))
         assert same_tensors(ours["model"], theirs["model"])
         assert ours["extra_state"]["best"] == theirs["extra_state"]["best"]
         assert ours["extra_state"]["val_loss"] == theirs["extra_state"]["val_loss"]
         assert ours["model"]["_extra_state"]["patience"] == theirs["model"]["_extra_state"]["patience"]
-        for name, values in theirs["last_optimizer_state"]["state"].items():
-            assert same_tensors(ours["last_optimizer_state"]["state"][name], values)
+        for number, values in theirs["last_optimizer_state"]["state"].items():
+            assert same_tensors(ours["last_optimizer_state"]["state"][number], values)

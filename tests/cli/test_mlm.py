@@ -108,12 +108,11 @@ def test_training_on_another_order_keeps_the_words_of_the_classes(place, trained
 
 
 def test_goes_on_as_it_was_or_says_why_not(place, trained, tmp_path):
-    run = shutil.copytree(trained.parent, tmp_path / "run")
     for options, message in (
         (["--verbalisers", "great,terrible"], "--verbalisers terrible,great, now great,terrible"),
         (["--predict-with", "head"], "holds no head but the model has the head sentence_classification_head"),
     ):
-        refused = started(place, "MR", run, "--max-update", 4, *options, succeed=False)
+        refused = started(place, "MR", trained.parent, "--max-update", 4, *options, succeed=False)
         assert "was trained with" in refused.last_line and message in refused.last_line, refused.last_line
 
 
@@ -151,12 +150,11 @@ def test_the_whole_model_is_trained_with_its_lm_head(place, tmp_path):
     backbone = shutil.copyfile(place / "model.pt", tmp_path / "model.pt")
     options = ["--backbone", backbone, "--max-update", 3, "--verbaliser-loss", "verbalisers", "--lr", "1e-3"]
     run = started(place, "RTE", tmp_path / "run", *options, method="fine-tuning")
-    state = saved(tmp_path / "run")["model"]
-    before = torch.load(backbone, weights_only=False)["model"]
-    assert not torch.equal(state["encoder.lm_head.dense.weight"], before["encoder.lm_head.dense.weight"])
+    name, before = "encoder.lm_head.dense.weight", torch.load(backbone, weights_only=False)["model"]
+    assert not torch.equal(saved(tmp_path / "run")["model"][name], before[name])
     backbone.unlink()
-    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
-    assert validate(place / "RTE-bin", checkpoint).log("valid_loss") == run.log("valid_loss")[-1:]
+    validated = validate(place / "RTE-bin", tmp_path / "run" / "checkpoint_last.pt")
+    assert validated.log("valid_loss") == run.log("valid_loss")[-1:]
 
 
 def test_m_of_x_is_of_what_is_read_and_may_be_cached(place, tmp_path):

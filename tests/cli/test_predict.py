@@ -89,13 +89,10 @@ def test_splits_without_labels_are_predicted(backbone, tmp_path, regression):
     for path in (data / "label").glob("test.*"):
         path.unlink()
     assert predicted() == (labelled, None)
-    options = kind[:3]
-    for line in (
-        validate(data, checkpoint, "--valid-subset", "test", *options, succeed=False).last_line,
-        train(
-            data, tmp_path / "other", "--backbone", backbone, *kind, "--valid-subset", "test", succeed=False
-        ).last_line,
-    ):
+    of_test = ["--valid-subset", "test"]
+    validated = validate(data, checkpoint, *of_test, *kind[:3], succeed=False)
+    trained = train(data, tmp_path / "other", "--backbone", backbone, *kind, *of_test, succeed=False)
+    for line in (validated.last_line, trained.last_line):
         assert "split test of" in line and "has no labels" in line and "python -m fairseq_idpg.predict" in line
     assert not list((tmp_path / "other").glob("*.pt"))
     shutil.rmtree(data / "label")

@@ -39,13 +39,10 @@ def words(place, text):
     return table[[4 + ord(sign) - ord("!") for sign in text]]
 
 
-def test_text(place, tmp_path):
-    rows = start(place, tmp_path, "--prompt-init", "text", "--prompt-init-text", "great")
+def test_words_and_labels(place, tmp_path):
+    rows = start(place, tmp_path / "text", "--prompt-init", "text", "--prompt-init-text", "great")
     assert torch.equal(rows, words(place, "great"))
-
-
-def test_class_labels(place, tmp_path):
-    rows = start(place, tmp_path, "--prompt-init", "class-labels", "--prompt-init-text", "bad|good")
+    rows = start(place, tmp_path / "labels", "--prompt-init", "class-labels", "--prompt-init-text", "bad|good")
     for row, label in zip(rows, ("bad", "good")):
         assert torch.allclose(row, words(place, label).mean(0), atol=1e-6)
 

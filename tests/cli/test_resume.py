@@ -28,35 +28,29 @@ def run(stopped, tmp_path):
     return shutil.copytree(stopped, tmp_path / "run")
 
 
-def test_batches_are_shuffled_after_the_epochs_of_a_curriculum(pairs, backbone, tmp_path):
-    """In a training that is never stopped too, whose loader fairseq keeps from epoch to epoch."""
-    options = ["--backbone", backbone, "--curriculum", 2]
-    train(pairs, tmp_path / "whole", *options, "--max-epoch", 3)
+@pytest.mark.parametrize("more", [["--curriculum", 2], ["--optimizer", "nag", "--warmup-updates", 9]])
+def test_parts_of_a_training_are_the_whole(pairs, backbone, tmp_path, more):
+    """fairseq keeps its loader from epoch to epoch: also where batches are shuffled after some epochs. --optimizer nag
+    scales its momentum by how the rate changes from an update to the next."""
+    train(pairs, tmp_path / "whole", "--backbone", backbone, *more, "--max-epoch", 3)
     for epochs in (2, 3):
-        train(pairs, tmp_path / "twice", *options, "--max-epoch", epochs)
+        train(pairs, tmp_path / "twice", "--backbone", backbone, *more, "--max-epoch", epochs)
     assert same_tensors(model(tmp_path / "twice"), model(tmp_path / "whole"))
 
 
-def test_patience_counts_over_a_resume(pairs, backbone, tmp_path):
-    options = ["--backbone", backbone, "--lr", 0, "--patience", 2]
-    train(pairs, tmp_path, *options, "--max-epoch", 2)
-    resumed = train(pairs, tmp_path, *options, "--max-epoch", 6)
-    assert resumed.log("epoch")[-1] == 3  # the first is the best, the second and third are no better
-
-
 def test_an_ended_training_is_left_as_it_is(pairs, backbone, tmp_path):
-    options = ["--backbone", backbone, "--lr", 0, "--patience", 1, "--max-epoch", 6]
-    train(pairs, tmp_path / "patience", *options)
-    updates = ["--backbone", backbone, "--max-update", 4]
-    train(pairs, tmp_path / "updates", *updates)
-    train(pairs, tmp_path / "stateless", *updates, "--no-save-optimizer-state")
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
-    again = train(pairs, tmp_path / "patience", *options)
-    assert "this training has ended already: the last 1 validations were no better, --patience 1" in again.output
-    for folder, more in (("updates", []), ("stateless", ["--no-save-optimizer-state"])):
-        again = train(pairs, tmp_path / folder, *updates, *more)
-        assert "this training has ended already: 4 updates are made, --max-update 4" in again.output
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")} == before
+    usual = ["--backbone", backbone, "--max-epoch", 6]
+    patience, updates = [*usual, "--lr", 0, "--patience", 1], [*usual, "--max-update", 4]
+    endings = {
+        "patience": (patience, "the last 1 validations were no better, --patience 1"),
+        "updates": (updates, "4 updates are made, --max-update 4"),
+        "stateless": ([*updates, "--no-save-optimizer-state"], "4 updates are made, --max-update 4"),
+    }
+    for name, (options, said) in endings.items():
+        train(pairs, tmp_path / name, *options)
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
+        assert f"this training has ended already: {said}" in train(pairs, tmp_path / name, *options).output
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")} == before
 
 
 def test_hours_are_those_of_the_training_itself(pairs, backbone, run, tmp_path):
@@ -148,15 +142,6 @@ def test_the_best_score_of_another_training_is_no_best_score(pairs, backbone, ru
     assert (tmp_path / "other" / "checkpoint_best.pt").is_file()
     train(pairs, tmp_path / "same", *options)
     assert not (tmp_path / "same" / "checkpoint_best.pt").exists()
-
-
-def test_momentum_goes_on_with_the_rate_that_it_had(pairs, backbone, tmp_path):
-    """--optimizer nag scales its momentum by how the rate changes from an update to the next."""
-    options = ["--backbone", backbone, "--optimizer", "nag", "--warmup-updates", 6, "--max-epoch"]
-    train(pairs, tmp_path / "whole", *options, 2)
-    for epochs in (1, 2):
-        train(pairs, tmp_path / "parts", *options, epochs)
-    assert same_tensors(model(tmp_path / "parts"), model(tmp_path / "whole"))
 
 
 def test_a_start_from_the_weights_may_be_any(pairs, backbone, run, tmp_path):

@@ -18,16 +18,10 @@ def trained_with(data, save_dir, backbone, *options, **more):
     return train(data, save_dir, "--backbone", backbone, *LATE, *options, without="--phm-n", **more)
 
 
-def tensors(folder):
-    state = torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"]
-    return {name: value.float() for name, value in state.items() if torch.is_tensor(value)}
-
-
 def same_weights(one, other, tolerance):
-    one, other = tensors(one), tensors(other)
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        torch.testing.assert_close(value, other[name], atol=tolerance, rtol=0, msg=name)
+    states = [torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"] for folder in (one, other)]
+    one, other = ({name: value.float() for name, value in s.items() if torch.is_tensor(value)} for s in states)
+    torch.testing.assert_close(one, other, atol=tolerance, rtol=0)
 
 
 @pytest.fixture(scope="module")

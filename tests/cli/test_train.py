@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -49,22 +48,23 @@ def test_validate_gives_the_accuracy_that_training_printed(trained, pairs):
     assert last == pytest.approx(finished.log("valid_loss")[-1:], abs=1e-3)
 
 
-def predictions_at(checkpoint, folder, **changed):
-    model, task = load_on_folder(str(checkpoint), str(folder), cpu=True, **changed)
-    return predict_split(model, task, "valid")
-
-
 @pytest.mark.parametrize(("kind", "position"), [("pairs", 2), ("singles", 4)])
 def test_positions(pairs, singles, backbone, tmp_path, kind, position):
     folder, others = (pairs, range(5)) if kind == "pairs" else (singles, (0, 1, 4))
     finished = train(folder, tmp_path, "--backbone", backbone, "--max-update", 2, "--prompt-position", position)
     assert f"from position {position};" in finished.output
-    own = predictions_at(tmp_path / "checkpoint_last.pt", folder)
-    loss = F.cross_entropy(torch.from_numpy(own.outputs), torch.from_numpy(own.targets).long()) / math.log(2)
-    assert finished.log("valid_loss")[-1] == pytest.approx(loss.item(), abs=1e-3)
+
+    def outputs(**changed):
+        found = predict_split(
+            *load_on_folder(str(tmp_path / "checkpoint_last.pt"), str(folder), True, **changed), "valid"
+        )
+        return torch.from_numpy(found.outputs), torch.from_numpy(found.targets).long()
+
+    own, targets = outputs()
+    loss = F.cross_entropy(own, targets).item() / math.log(2)
+    assert finished.log("valid_loss")[-1] == pytest.approx(loss, abs=1e-3)
     for other in others:
-        there = predictions_at(tmp_path / "checkpoint_last.pt", folder, prompt_position=other)
-        assert np.allclose(there.outputs, own.outputs, atol=1e-5) == (other == position)
+        assert torch.allclose(outputs(prompt_position=other)[0], own, atol=1e-5) == (other == position)
 
 
 def test_restore_file_starts_training_as_backbone_does(pairs, backbone, tmp_path):

@@ -36,13 +36,10 @@ def test_a_backbone_that_is_written_to_meanwhile_gives_no_scores(pairs, checkpoi
         task.valid_step(sample, model, criterion)
 
 
-def test_no_checkpoint(pairs):
+def test_no_checkpoint_and_overrides_that_are_code(pairs, checkpoint):
+    """See tests/training/test_overrides.py for others that are refused."""
     refused = run("validate", pairs, "--batch-size", 5, "--num-classes", 2, succeed=False)
     assert refused.last_line.startswith("fairseq_idpg: --path")
-
-
-def test_overrides_are_no_code(pairs, checkpoint):
-    """See tests/training/test_overrides.py for others that are refused."""
     refused = validate(pairs, checkpoint, "--model-overrides", "print('done')", succeed=False)
     assert refused.last_line.startswith("fairseq_idpg: --model-overrides print('done')")
     assert "\ndone" not in refused.output

@@ -300,7 +300,7 @@ COUNTS = {  # training examples of each class, and what says so
     "SUBJ": ({"0": 4000, "1": 3981}, AUTHORS),
     "MPQA": ({"0": 6294, "1": 2287}, AUTHORS),
     "IMDB": ({"neg": 12500, "pos": 12500}, "README of aclImdb"),
-    "Reviews": ({"0": 1005, "1": 995}, "run_scripts/quickstart/data.py with its sizes and seed"),
+    "Reviews": ({"0": 1005, "1": 995}, "run_scripts/quickstart.py with its sizes and seed"),
     "SST-2": ({"1": 37552, "0": 29769}, AUTHORS),
     "QNLI": ({"entailment": 52374, "not_entailment": 52365}, AUTHORS),
     "RTE": ({"entailment": 1249, "not_entailment": 1241}, TEXT),

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from preprocess.data_folder import DataFolder, check_split
 from run_scripts import short_tasks
 from run_scripts.short_tasks import Size, main, splits
-
-
-@pytest.fixture
-def vocab(tmp_path):
-    folder = tmp_path / "vocab"
-    folder.mkdir()
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "a", "0", "1", "."]
-    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
-    return folder
 
 
 def write(folder, train, valid):
@@ -33,19 +22,17 @@ def test_examples_are_short_enough_drawn_once_and_always_the_same(tmp_path):
     assert len({*found["train"], *found["valid"]}) == 9 and f"{long}\n" not in {*found["train"], *found["valid"]}
     assert all(line.endswith("\n") for lines in found.values() for line in lines)
     assert found == splits(folder, Size(words=5, train=6, valid=3, pooled=True))
+    apart = splits(folder, Size(words=5, train=3, valid=1))
+    assert all(split in line for split, lines in apart.items() for line in lines)
 
 
-def test_without_pooling_the_files_stay_apart(tmp_path):
-    folder = write(tmp_path / "MR", [f"0\ttrain {i}" for i in range(5)], [f"0\tvalid {i}" for i in range(5)])
-    found = splits(folder, Size(words=5, train=3, valid=2))
-    assert all(split in line for split, lines in found.items() for line in lines)
-
-
-def test_folders_for_training(tmp_path, vocab, monkeypatch):
+def test_folders_for_training(tmp_path, monkeypatch):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "a", "0", "1", "."]
+    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
     monkeypatch.setattr(short_tasks, "SIZES", {"MR": Size(3, 4, 2), "STS-B": Size(6, 3, 2, pooled=True)})
     write(tmp_path / "MR", ["1\tgood film", "0\tbad film"] * 3, ["1\ta good film"] * 2 + ["0\tbad"] * 2)
     write(tmp_path / "STS-B", ["0.5\tgood film\tbad film"] * 4, ["1.0\tfilm\ta film"] * 2)
-    main([str(tmp_path), "--out", str(tmp_path / "out"), "--bpe", "bert", "--vocab", str(vocab)])
+    main([str(tmp_path), "--out", str(tmp_path / "out"), "--bpe", "bert", "--vocab", str(tmp_path)])
     reviews, pairs = (DataFolder(tmp_path / "out" / f"{name}-bin") for name in ("MR", "STS-B"))
     assert [check_split(reviews, split) for split in ("train", "valid")] == [4, 2]
     assert [check_split(pairs, split) for split in ("train", "valid")] == [3, 2]

@@ -14,7 +14,7 @@ import pytest
 import torch
 from fairseq.utils import move_to_cpu
 
-from checkpoints.hf_weights import read_weights
+from checkpoints.convert_hf import read_weights
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.checksum import changed_progress, checksum, with_progress_checksums

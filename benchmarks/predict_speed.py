@@ -42,9 +42,9 @@ from step_time import progress
 from step_worker import CLOCKS
 
 from fairseq_idpg import load
+from fairseq_idpg.inference.files import TextFile
 from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.inference.predictor import Predictor
-from fairseq_idpg.inference.reading import TextFile
 from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name
 

@@ -17,9 +17,8 @@ from preprocess.flags import named_path
 
 from .errors import logged_command
 from .inference.cli_options import add_model_options, add_reading_options
+from .inference.files import FORMATS, JSON_FORM
 from .inference.predict import check, predict_folder, predict_texts
-from .inference.prediction import FORMATS
-from .inference.reading import JSON_FORM
 
 
 def parser() -> argparse.ArgumentParser:

@@ -25,7 +25,8 @@ from preprocess.tasks import TASKS
 from preprocess.writing import check_apart, check_output, check_replaces_nothing, new_file, write_output
 
 from ..errors import InputError
-from ..inference.trained import LoadedModel, load_dictionary, load_trained, load_untrained
+from ..inference.load import LoadedModel, load_trained, load_untrained
+from ..inference.text import load_dictionary
 from ..models.config import predicts_words
 from ..out_of_memory import put_on, usual_device
 from ..representations.kinds import GLOVE

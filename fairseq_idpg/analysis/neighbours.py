@@ -18,8 +18,9 @@ from preprocess.flags import named_path
 
 from ..backbone.injection import States
 from ..errors import InputError
-from ..inference.trained import LoadedModel, load_dictionary, load_for_folder, load_trained
-from ..inference.vocabulary import NearestWords, Vocabulary
+from ..inference.load import LoadedModel, load_trained
+from ..inference.prompts import NearestWords, Vocabulary
+from ..inference.text import load_dictionary
 from ..methods.prompts.base import PREFIX, PromptMethod
 from ..methods.registry import find_preset
 from ..representations.kinds import sentence_representation
@@ -128,10 +129,8 @@ def run(args: argparse.Namespace) -> None:
         )
     overrides = {**parse_overrides(args.model_overrides), **({"data": str(folder)} if folder else {})}
     check = partial(check_method, with_data=args.data is not None)
-    if args.data:
-        loaded = load_for_folder(args.checkpoint, "CHECKPOINT", overrides, check)
-    else:
-        loaded = load_trained(args.checkpoint, "CHECKPOINT", vocabulary.dictionary, overrides, check)
+    dictionary = None if args.data else vocabulary.dictionary
+    loaded = load_trained(args.checkpoint, "CHECKPOINT", dictionary, overrides, check)
     method = prompt_method(loaded, args.layer)
     sections = [(str(method.shared), shared_rows(method, args.layer))]
     if args.data:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from preprocess.dictionary import MASK
 
 from ..errors import InputError
-from ..inference.trained import LoadedModel
+from ..inference.load import LoadedModel
 from ..tasks.dataset import PromptedDataset, PromptPlaces, by_length, unlabelled
 from ..tasks.folder import check_files, sentence_lengths
 from ..tasks.positions import check_position, first_row, insertion_index, prompt_block

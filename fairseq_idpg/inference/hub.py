@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..saving.shared_folder import CONFIG
-from .examples import text_examples
 from .load import open_checkpoint
 from .predictor import Predictor
 
@@ -122,12 +121,10 @@ class IDPGHubInterface(nn.Module):
         names = [f"row {number} of the tokens" for number in range(1, len(rows) + 1)]
         of_rows = [self._sentences(row, name) for row, name in zip(rows, names)]
         parts = [[row[start:end].cpu() for row, (start, end) in zip(rows, spans)] for spans in zip(*of_rows)]
-        text, means, length = self.predictor.text, self.predictor.means, self.model.prompt_length
-        template = self.predictor.template
-        examples = text_examples(self.task.cfg, text.dictionary, parts, length, names.__getitem__, False, template)
+        examples = self.predictor.examples(parts, names.__getitem__, may_be_cut=False)
         net_input = examples.collater([examples[i] for i in range(len(rows))])["net_input"]
-        if means is not None:
-            net_input["representation"] = means.rows(parts)
+        if self.predictor.means is not None:
+            net_input["representation"] = self.predictor.means.rows(parts)
         rows_of_prompt, before = len(examples.places.block), torch.from_numpy(examples.places.before)[:, None]
         places = torch.arange(net_input["src_tokens"].size(1) + rows_of_prompt)
         kept = (places < before) | (places >= before + rows_of_prompt)

@@ -15,10 +15,9 @@ from preprocess.writing import check_output, check_replaces_nothing, open_output
 
 from ..errors import InputError
 from .cli_options import as_typed, name_and_path, open_model
+from .files import FORMATS, TextFile, Writer, standard_output
 from .folder import load_on_folder, predict_split, questions_of
 from .many import ManyTasks
-from .prediction import FORMATS, Writer, standard_output
-from .reading import TextFile
 
 CHUNK = 8192  # texts that are sorted by length together
 # suffixes of --text with lines that are no sentences, and how such a file is read

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from preprocess.readers import distinct
 
 from ..errors import InputError
-from ..inference.prediction import Text
-from ..inference.reading import check_filled, of_value
+from ..inference.files import Text, check_filled, of_value
 
 WORDS, MOST_WORDS = 5, 100
 

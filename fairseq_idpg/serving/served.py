@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
+from ..inference.files import Found, row
 from ..inference.many import ManyTasks
-from ..inference.prediction import Found, row
 from ..inference.predictor import Predictor
 from ..inference.prompts import check_has_rows
 from .questions import Question, text_name
@@ -71,7 +71,7 @@ class Served:
 def labels_of(task: Predictor) -> Any:
     """Names of the classes; None for scores."""
     labels = task.labels
-    return (task.description.labels(labels) if task.description else labels) or None
+    return (task.description.labels if task.description else labels) or None
 
 
 def kinds_of(task: Predictor) -> list[str]:

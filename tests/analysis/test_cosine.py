@@ -10,7 +10,8 @@ import pytest
 from fairseq_idpg.analysis.__main__ import main
 from fairseq_idpg.analysis.cosine import Ranking, bar_figure, numbers, report
 from fairseq_idpg.analysis.sentences import SINGLE_POSITION, cut_sentences, sentence_dataset
-from fairseq_idpg.inference.trained import load_dictionary, load_trained, load_untrained
+from fairseq_idpg.inference.load import load_trained, load_untrained
+from fairseq_idpg.inference.text import load_dictionary
 from preprocess.data_folder import DataFolder
 from tests.analysis.conftest import PAIRS, edited
 from tests.analysis.plain_pass import plain_cosine, plain_pearson, plain_ranks, plain_state

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from fairseq_idpg.inference.prediction import Prediction, Writer
+from fairseq_idpg.inference.files import Prediction, Writer
 
 CLASSES = [
     Prediction('say "hi",\tyou\nthere', "1", {"0": 0.25, "1": 0.75}),

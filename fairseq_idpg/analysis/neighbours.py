@@ -29,12 +29,6 @@ from ..training.overrides import parse_overrides
 REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or prompt-tuning"
 
 
-def shared_rows(method: PromptMethod, layer: int) -> Tensor:
-    """The rows that all inputs share, t x d: a task's prompt, or a generator's output bias."""
-    rows: Any = method.initial_rows  # check_method has let no other pass
-    return rows.detach()[method.places.index(layer) % len(rows)]
-
-
 @torch.no_grad()
 def generated_rows(model: Any, method: PromptMethod, net_input: dict[str, Tensor], layer: int) -> Tensor:
     """The rows that a generator makes at ``layer`` from a batch: B x t x d."""
@@ -59,19 +53,6 @@ def check_method(cfg: Any, with_data: bool) -> None:
         raise InputError(f"--method {method or cfg._name}{insertion} has no rows that all inputs share: {REMEDY}")
     if with_data and kind.shows_no_example is not None:
         raise InputError(f"--data: --method {method} {kind.shows_no_example}: leave --data out")
-
-
-def prompt_method(loaded: LoadedModel, layer: int) -> PromptMethod:
-    """The part of the model's method that makes prompts.
-
-    Raises:
-        InputError: none of them at ``layer``.
-    """
-    method = next(part for part in loaded.model.method.modules() if isinstance(part, PromptMethod))
-    if layer not in method.places:
-        places = ", ".join(map(str, method.places))
-        raise InputError(f"--layer {layer}: the prompts of {loaded.path} enter at {places}, give one of these")
-    return method
 
 
 def generated_sections(
@@ -115,7 +96,8 @@ def run(args: argparse.Namespace) -> None:
     """Print a line for each row.
 
     Raises:
-        InputError: no dictionary is named, or another than that of --data; see ``load_trained`` and ``check_method``.
+        InputError: no dictionary is named, or another than that of --data; the prompts enter at other layers; see
+            ``load_trained`` and ``check_method``.
         ModelLost: somebody has written into the backbone's file meanwhile.
     """
     if args.dict is None and args.data is None:
@@ -131,8 +113,14 @@ def run(args: argparse.Namespace) -> None:
     check = partial(check_method, with_data=args.data is not None)
     dictionary = None if args.data else vocabulary.dictionary
     loaded = load_trained(args.checkpoint, "CHECKPOINT", dictionary, overrides, check)
-    method = prompt_method(loaded, args.layer)
-    sections = [(str(method.shared), shared_rows(method, args.layer))]
+    method: Any = next(part for part in loaded.model.method.modules() if isinstance(part, PromptMethod))
+    if args.layer not in method.places:
+        places = ", ".join(map(str, method.places))
+        raise InputError(f"--layer {args.layer}: the prompts of {loaded.path} enter at {places}, give one of these")
+
+    # The rows that all inputs share, t x d: a task's prompt, or a generator's output bias; then those of some inputs.
+    rows = method.initial_rows.detach()
+    sections = [(str(method.shared), rows[method.places.index(args.layer) % len(rows)])]
     if args.data:
         sections += generated_sections(loaded, method, vocabulary, args)
     words = NearestWords(vocabulary, loaded.model.encoder.sentence_encoder.embed_tokens.weight.detach())

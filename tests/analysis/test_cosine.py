@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fairseq_idpg.analysis.__main__ import main
-from fairseq_idpg.analysis.cosine import Ranking, bar_figure, numbers, report
-from fairseq_idpg.analysis.sentences import SINGLE_POSITION, cut_sentences, sentence_dataset
+from fairseq_idpg.analysis.cosine import SINGLE_POSITION, bar_figure, numbers, ranked, report, sentence_dataset
 from fairseq_idpg.inference.load import load_trained, load_untrained
 from fairseq_idpg.inference.text import load_dictionary
 from preprocess.data_folder import DataFolder
@@ -118,7 +118,7 @@ def test_long_sentences_are_cut_and_counted(tmp_path):
     backbone = load_untrained(str(write_backbone(tmp_path / "model.pt", max_positions=8)), dictionary)
     dataset = sentence_dataset(backbone, str(tmp_path / "data"), "input0", "valid", 0)
     lengths = DataFolder(tmp_path / "data").rows("input0", "valid").lengths - 1
-    assert cut_sentences(dataset) == int((lengths > 6).sum()) > 0
+    assert dataset.places.shorten.cut.sum() == int((lengths > 6).sum()) > 0
     for i, length in enumerate(lengths):
         tokens = dataset[i]["net_input.src_tokens"].tolist()
         assert len(tokens) == min(length, 6) + 2 and tokens[-1] == 2
@@ -129,9 +129,11 @@ def by_hand():
     """Six pairs, two models; the first ranks them by their scores, the second the other way round."""
     scores = np.array([5.0, 4.2, 3.1, 2.0, 0.9, 0.0])
     cosines = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
-    rankings = [Ranking("prompts", "p.pt", 0, cosines), Ranking("vanilla", "v.pt", None, -cosines, cut=2)]
-    options = {"data": "STS-B-bin", "split": "valid", "top_k": [2, 4], "groups": 5}
-    return numbers(rankings, scores, type("Options", (), options))
+    args = SimpleNamespace(data="STS-B-bin", split="valid", top_k=[2, 4], groups=5)
+    facts = ("prompts", "p.pt", 0, 0), ("vanilla", "v.pt", None, 2)
+    keys = "name", "path", "prompt_position", "sentences_cut"
+    models = [{**dict(zip(keys, of)), **ranked(sign * cosines, scores, args)} for of, sign in zip(facts, (1, -1))]
+    return numbers(models, scores, args)
 
 
 def test_text(by_hand):

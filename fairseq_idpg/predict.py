@@ -171,22 +171,15 @@ def layout_of(args: argparse.Namespace) -> str:
     return "jsonl" if args.jsonl or suffix_of(args.text) == ".jsonl" else "lines"
 
 
-def format_of(args: argparse.Namespace) -> str:
-    """Return how predictions of --text are written; raise InputError for a suffix of --out that does not say so."""
-    suffix = "" if args.out is None else args.out.suffix[1:]
-    if args.format or not suffix:
-        return args.format or "tsv"
-    if suffix not in FORMATS:
-        raise InputError(f"--out {args.out}: give it the suffix .{', .'.join(FORMATS)}, or give --format")
-    return suffix
-
-
 # --- predictions ---------------------------------------------------------------------------------------------------
 
 
 def predict_texts(args: argparse.Namespace) -> None:
     """Write predictions of --text, some at a time."""
-    texts, form = TextFile(args.text, layout_of(args)), format_of(args)
+    texts = TextFile(args.text, layout_of(args))
+    form = args.format or ("" if args.out is None else args.out.suffix[1:]) or "tsv"
+    if form not in FORMATS:
+        raise InputError(f"--out {args.out}: give it the suffix .{', .'.join(FORMATS)}, or give --format")
     if args.out is None:
         output: Any = contextlib.nullcontext(standard_output())
     else:

@@ -107,7 +107,7 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     try:
         from .serving.app import Metrics, build_app
         from .serving.batching import Batcher
-        from .serving.http import http_server
+        from .serving.http import HttpServer
         from .serving.questions import Served
     except ModuleNotFoundError as error:
         raise InputError(f"the server needs {error.name}: {EXTRA}") from None
@@ -117,7 +117,7 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     )
     hosts = allowed_hosts(bound, args.host, args.allowed_host)
     app = build_app(batcher, metrics, args.max_bytes, args.max_texts, hosts)
-    server = http_server(app, batcher.hurry)
+    server = HttpServer(app, batcher.hurry)
 
     def opened() -> None:
         names = batcher.served.tasks if batcher.served else ()

@@ -32,11 +32,6 @@ def from_pretrained(
     return IDPGHubInterface(open_checkpoint(str(checkpoint), data=data, **options))
 
 
-def rows_of(tokens: Tensor) -> Tensor:
-    """Return B x T of T tokens, or of B x T."""
-    return tokens if tokens.dim() == 2 else tokens[None]
-
-
 class IDPGHubInterface(nn.Module):
     """A trained model by fairseq's names, for every method: ``encode``, ``extract_features``, ``predict``.
 
@@ -69,7 +64,7 @@ class IDPGHubInterface(nn.Module):
 
     def decode(self, tokens: Tensor) -> str | list[str]:
         """Return the sentence of T tokens, or the two of a pair, as the encoder puts pieces together."""
-        (row,) = rows_of(tokens)
+        (row,) = torch.atleast_2d(tokens)
         ids = row.tolist()
         texts = self.predictor.text.decode([ids[start : end - 1] for start, end in self._sentences(row, "tokens")])
         return texts[0] if len(texts) == 1 else texts
@@ -88,7 +83,7 @@ class IDPGHubInterface(nn.Module):
                 f"this model reads sentences in a template, {self.model.args.template}, and has no states of these "
                 "tokens alone: use predict"
             )
-        rows = rows_of(tokens)
+        rows = torch.atleast_2d(tokens)
         net_input, kept = self._batch(rows)
         features, extra = self.model(**net_input, features_only=True, return_all_hiddens=return_all_hiddens)
         self.model.check_backbone()
@@ -111,7 +106,7 @@ class IDPGHubInterface(nn.Module):
         """
         if self.predictor.record.regression and not return_logits:
             raise InputError("this model gives scores, which have no log-probabilities: give return_logits=True")
-        net_input, _ = self._batch(rows_of(tokens))
+        net_input, _ = self._batch(torch.atleast_2d(tokens))
         logits, _ = self.model(**net_input, features_only=True, classification_head_name=head)
         self.model.check_backbone()
         return logits if return_logits else F.log_softmax(logits, dim=-1)

@@ -1,5 +1,6 @@
 """Loading what was trained: ``load`` to answer sentences, ``load_trained`` to look at a model."""
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -33,10 +34,9 @@ from ..tasks.template import find_phrasing
 from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
 from .predictor import Predictor
-from .text import find_text_encoder, find_vectors, task_dictionary
+from .text import File, find_text_encoder, find_vectors, task_dictionary
 
 Device = str | torch.device | None
-File = str | Path | None
 Several = list[Any] | tuple[Any, ...] | Mapping[str, Any]
 
 
@@ -130,14 +130,11 @@ def open_checkpoint(
         )
 
     # The encoder may be where the training data says, beside the backbone, or beside the checkpoint.
-    try:
-        usual = preprocess_facts(cfg.task.data).vocab
-    except InputError:  # what is there now need not be the data of the training
-        usual = None
-    beside = [Path(os.path.abspath(place)).parent for place in (options.backbone, path) if place]
-    text = find_text_encoder(
-        record, None if vocab is None else str(vocab), [*([Path(usual)] if usual else []), *beside], what
-    )
+    likely = [Path(os.path.abspath(place)).parent for place in (options.backbone, path) if place]
+    with contextlib.suppress(InputError):  # what is there now need not be the data of the training
+        if usual := preprocess_facts(cfg.task.data).vocab:
+            likely.insert(0, Path(usual))
+    text = find_text_encoder(record, vocab, likely, what)
 
     keep_beginnings(cfg.task, truncate)
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values
@@ -149,7 +146,7 @@ def open_checkpoint(
         template = task.template = replace(phrasing.template, behind_space=text.behind_space)
     if not shares:
         model.merge_method()
-    means = find_vectors(None if vectors is None else str(vectors), model, record, text)
+    means = find_vectors(vectors, model, record, text)
     model = put_on(target, model.half() if fp16 else model, what)
     if int8:
         put_in_int8(model.encoder.sentence_encoder)

@@ -4,14 +4,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tqdm import tqdm
-
 from ..backbone.weights import GEOMETRY
 from ..errors import InputError
 from ..models.config import predicts_words
 from ..saving.record import symbols_fingerprint
 from .files import Prediction, Text
-from .predictor import Predictor, Reading, listed, numbered
+from .predictor import Predictor, in_batches, listed, numbered
 
 Answers = dict[str, Prediction]  # by the names of tasks
 
@@ -49,18 +47,28 @@ class ManyTasks:
         """
         what = f"checkpoint {checkpoint}"
         predictor = self.open_checkpoint(str(checkpoint))
-        task = name or predictor.record.task
-        check_shares(predictor, what)
+        task, cfg, reason = name or predictor.record.task, predictor.model.args, None
+        if predictor.model.trains_encoder:
+            trained = "--no-freeze-backbone" if cfg.no_freeze_backbone else f"--method {cfg.method}"
+            reason = f"{trained} trains weights of the backbone, which cannot be shared with other tasks"
+        elif predicts_words(cfg):
+            reason = f"--predict-with {cfg.predict_with} shares no backbone with other tasks"
+        if reason:
+            raise InputError(f"{what}: {reason}: load it alone")
         with self.lock:
             if not task or task in self.tasks:
                 problem = f"there is a task {task} already" if task else "it does not record the name of its task"
                 raise InputError(
                     f"{what}: {problem}: give it another, NAME={checkpoint} (in Python {{'NAME': CHECKPOINT}})"
                 )
-            if self.first is not None:
-                check_same_backbone(predictor, self.first, what)
-                predictor.model.encoder = self.first.model.encoder  # the memory of its own is free then
             self.first = self.first or predictor
+            shared = facts(self.first)
+            for fact, own in facts(predictor).items():
+                if own != shared[fact]:
+                    raise InputError(
+                        f"{what}: its {fact}, {own}, is not that of the other tasks, {shared[fact]}: load it alone"
+                    )
+            predictor.model.encoder = self.first.model.encoder  # the memory of its own is free then
             self.tasks = {**self.tasks, task: predictor}
         return task
 
@@ -88,8 +96,11 @@ class ManyTasks:
         batch_size: int = 64,
         progress: bool = False,
         name: Callable[[int], str] = numbered,
+        **more: Any,
     ) -> list[Answers]:
         """Return for each text, in their order, a ``Prediction`` of each task by its name.
+
+        M(x) of a text is computed once for all tasks that read it.
 
         Args:
             texts: sentences, or pairs of sentences, as the tasks were trained on.
@@ -97,6 +108,7 @@ class ManyTasks:
             batch_size: texts of similar length that are run together.
             progress: show a bar on stderr.
             name: of an input by its number, counted from 0, for errors.
+            more: ``features``, ``prompts`` and ``words``, see ``Predictor.predict``.
 
         Raises:
             InputError: see ``Predictor.predict``; there is no such task.
@@ -104,50 +116,21 @@ class ManyTasks:
         chosen, texts = self._chosen(tasks), listed(texts)
         if not texts:
             return []
-        readings: dict[str, Reading] = {}
+        readings = []
         for task, predictor in chosen.items():
 
             def of_task(number: int, task: str = task) -> str:
                 return f"task {task}: {name(number)}"
 
-            readings[task] = predictor.read(texts, of_task)
-
-        answers: list[Answers] = [{} for _ in texts]
-        order = next(iter(readings.values())).examples.ordered_indices().tolist()
-        for start in tqdm(range(0, len(texts), batch_size), unit="batch", disable=not progress):
-            batch = order[start : start + batch_size]
-            known: dict[Any, Any] = {}  # M(x) of the batch, see ``Predictor.run``
-            for task, reading in readings.items():
-                for number, found in zip(batch, reading.answers(batch, known)):
-                    answers[number][task] = found
-        next(iter(chosen.values())).model.check_backbone()
-        return answers
+            readings.append(predictor.read(texts, of_task))
+        return [dict(zip(chosen, answers)) for answers in in_batches(readings, batch_size, progress, **more)]
 
 
-def check_shares(predictor: Predictor, what: str) -> None:
-    """Raise InputError for a model that needs weights of the backbone, or a head of it, for itself."""
-    cfg, reason = predictor.model.args, None
-    if predictor.model.trains_encoder:
-        trained = "--no-freeze-backbone" if cfg.no_freeze_backbone else f"--method {cfg.method}"
-        reason = f"{trained} trains weights of the backbone, which cannot be shared with other tasks"
-    elif predicts_words(cfg):
-        reason = f"--predict-with {cfg.predict_with} shares no backbone with other tasks"
-    if reason:
-        raise InputError(f"{what}: {reason}: load it alone")
-
-
-def check_same_backbone(predictor: Predictor, first: Predictor, what: str) -> None:
-    """Raise InputError where the backbone, or the way from text to its ids, is not that of the ``first`` task."""
-
-    def facts(of: Predictor) -> dict[str, Any]:
-        return {
-            "backbone": of.model.backbone_digest,
-            **{name: getattr(of.model.args, name) for name in (*GEOMETRY, "max_positions")},
-            "dictionary": symbols_fingerprint(of.text.dictionary),
-            "encoder of text": of.text.encoder.fingerprint(),
-        }
-
-    other = facts(first)
-    for name, own in facts(predictor).items():
-        if own != other[name]:
-            raise InputError(f"{what}: its {name}, {own}, is not that of the other tasks, {other[name]}: load it alone")
+def facts(predictor: Predictor) -> dict[str, Any]:
+    """Return what tasks must have in common: the backbone, and the way from text to its ids."""
+    return {
+        "backbone": predictor.model.backbone_digest,
+        **{name: getattr(predictor.model.args, name) for name in (*GEOMETRY, "max_positions")},
+        "dictionary": symbols_fingerprint(predictor.text.dictionary),
+        "encoder of text": predictor.text.encoder.fingerprint(),
+    }

@@ -101,7 +101,7 @@ class Reading(NamedTuple):
     def answers(
         self,
         numbers: list[int],
-        known: dict[Any, Any] | None = None,
+        known: dict[Any, Any] | None,
         features: bool = False,
         prompts: bool = False,
         words: int = 5,
@@ -139,6 +139,26 @@ class Reading(NamedTuple):
                 said["prompts"] = prompt_rows(rows, place, predictor.nearest, words)
             found.append(Prediction(text, **said))
         return found
+
+
+def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **more: Any) -> list[list[Prediction]]:
+    """Return for each text, in their order, what each of some models says of it; ``more``: to ``Reading.answers``.
+
+    The models are one, or have one backbone. Texts of similar length are run together.
+    """
+    if more.get("prompts"):
+        for reading in readings:
+            check_has_rows(reading.predictor.model)
+    answers: list[list[Prediction]] = [[] for _ in readings[0].inputs]
+    order = readings[0].examples.ordered_indices().tolist()
+    for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
+        batch = order[start : start + batch_size]
+        known: dict[Any, Any] | None = {} if len(readings) > 1 else None
+        for reading in readings:
+            for number, found in zip(batch, reading.answers(batch, known, **more)):
+                answers[number].append(found)
+    readings[0].predictor.model.check_backbone()
+    return answers
 
 
 class Predictor:
@@ -215,19 +235,11 @@ class Predictor:
             InputError: an input is not what the model reads, or too long for it; a prediction is not finite; a batch
                 does not fit into memory; the backbone's file was written to; the model is in training mode.
         """
-        if prompts:
-            check_has_rows(self.model)
         texts = listed(texts)
         if not texts:
             return []
-        reading = self.read(texts, name)
-        predictions: dict[int, Prediction] = {}
-        order = reading.examples.ordered_indices().tolist()
-        for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
-            batch = order[start : start + batch_size]
-            predictions.update(zip(batch, reading.answers(batch, None, features, prompts, words)))
-        self.model.check_backbone()
-        return [predictions[number] for number in range(len(order))]
+        more = {"features": features, "prompts": prompts, "words": words}
+        return [one for (one,) in in_batches([self.read(texts, name)], batch_size, progress, **more)]
 
     def read(self, texts: list[Text], name: Callable[[int], str]) -> Reading:
         """Return the texts, one or more, as the model reads them.

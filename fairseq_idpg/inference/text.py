@@ -1,5 +1,6 @@
 """Text to ids, and to mean word vectors, as the data of a checkpoint was encoded; any other encoder is refused."""
 
+import contextlib
 import logging
 import os
 import threading
@@ -27,6 +28,7 @@ from ..saving.record import Record, symbols_fingerprint
 
 logger = logging.getLogger(__name__)
 
+File = str | Path | None
 MOST_WORDS = 100_000  # whose vectors are kept
 
 
@@ -95,7 +97,7 @@ def load_dictionary(path: str) -> Dictionary:
         raise InputError(f"{path} is not a dictionary ({error}): name a dict.txt or a binarized folder") from None
 
 
-def find_text_encoder(record: Record, named: str | None, others: Iterable[Path], what: str) -> TextEncoder:
+def find_text_encoder(record: Record, named: File, others: Iterable[Path], what: str) -> TextEncoder:
     """Return the encoder that a checkpoint's data was made with.
 
     Args:
@@ -198,17 +200,15 @@ class MeanVectors:
         if len(self.numbers) + len(new) > MOST_WORDS:
             self._forget()
             new = words
-        try:
+        with contextlib.suppress(InputError):
             vectors, known = read_vectors(self.source, new)
-            unchanged = versions(self.source) == self.opened
-        except InputError:
-            unchanged = False
-        if not unchanged:
-            raise ModelLost(
-                f"the vectors in {self.source} were written to, moved or replaced while they were in use: start again"
-            )
-        self.numbers.update({word: number for number, word in enumerate(new, start=len(self.numbers))})
-        self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
+            if versions(self.source) == self.opened:
+                self.numbers.update({word: number for number, word in enumerate(new, start=len(self.numbers))})
+                self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
+                return
+        raise ModelLost(
+            f"the vectors in {self.source} were written to, moved or replaced while they were in use: start again"
+        )
 
 
 def versions(source: Path) -> list[tuple[int, ...]]:
@@ -217,7 +217,7 @@ def versions(source: Path) -> list[tuple[int, ...]]:
     return [(file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns) for file in found]
 
 
-def find_vectors(source: str | None, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
+def find_vectors(source: File, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
     """Return the word vectors that a model reads; None for one that reads none, whatever is named.
 
     Args:

@@ -6,15 +6,7 @@ import time
 from importlib.resources import files
 from typing import Any
 
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    generate_latest,
-)
+import prometheus_client as prometheus
 from starlette.applications import Starlette
 from starlette.datastructures import URL, Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -53,15 +45,16 @@ class Metrics:
     """What one server counts, as Prometheus reads it."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        self.registry = prometheus.CollectorRegistry()
+        prometheus.ProcessCollector(registry=self.registry)
 
-        of, on = "fairseq_idpg", self.registry
-        self.requests = Counter("requests", "requests", ["path", "status"], of, registry=on)
-        self.seconds = Histogram("predict_seconds", "of predictions", (), of, buckets=SECONDS, registry=on)
-        self.texts = Counter("texts", "texts answered", (), of, registry=on)
-        self.together = Histogram("together_texts", "texts answered together", (), of, buckets=TEXTS, registry=on)
-        self.queue = Gauge("queue_texts", "texts that wait", (), of, registry=on)
+        counter, histogram = prometheus.Counter, prometheus.Histogram
+        on: Any = {"namespace": "fairseq_idpg", "registry": self.registry}
+        self.requests = counter("requests", "requests", ["path", "status"], **on)
+        self.seconds = histogram("predict_seconds", "of predictions", buckets=SECONDS, **on)
+        self.texts = counter("texts", "texts answered", **on)
+        self.together = histogram("together_texts", "texts answered together", buckets=TEXTS, **on)
+        self.queue = prometheus.Gauge("queue_texts", "texts that wait", **on)
 
     def answered(self, texts: int) -> None:
         """Count texts that were answered together."""
@@ -100,7 +93,8 @@ def build_app(
         return JSONResponse({"status": "ready"})
 
     async def counters(request: Request) -> Response:
-        return Response(generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        media = {"Content-Type": prometheus.CONTENT_TYPE_LATEST}
+        return Response(prometheus.generate_latest(metrics.registry), headers=media)
 
     routes = [Route(PREDICT, predict, methods=["POST"])]
     routes += [Route(TASKS, tasks), Route(HEALTH, health), Route(METRICS, counters)]

@@ -119,7 +119,12 @@ class Batcher:
             if not self.closed:
                 opened()
             while self.lost is None and (jobs := self._next()):
-                for group in in_groups(jobs):
+                # of those whose requests still wait, what can be answered together
+                groups: dict[tuple[Any, ...], list[Job]] = {}
+                for job in jobs:
+                    if job.answer.set_running_or_notify_cancel():
+                        groups.setdefault(job.question.way, []).append(job)
+                for group in groups.values():
                     self._answer(group)
             self.error = self.lost
         except BaseException as error:
@@ -170,12 +175,3 @@ class Batcher:
         self.answered(len(texts))
         for job in jobs:
             job.answer.set_result([*itertools.islice(rows, len(job.question.texts))])
-
-
-def in_groups(jobs: list[Job]) -> list[list[Job]]:
-    """Those whose requests still wait, in groups that can be answered together."""
-    groups: dict[tuple[Any, ...], list[Job]] = {}
-    for job in jobs:
-        if job.answer.set_running_or_notify_cancel():
-            groups.setdefault(job.question.way, []).append(job)
-    return [*groups.values()]

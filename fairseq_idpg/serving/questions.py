@@ -134,15 +134,6 @@ class Served:
         Raises:
             InputError: see ``Predictor.predict``.
         """
-        texts, names = question.texts, self.chosen(question)
-        usual: dict[str, Any] = {"batch_size": batch_size, "name": text_name}
-        with_rows: dict[str, Any] = {"prompts": question.prompts, "words": question.words, **usual}
-        answers: list[Any]
-        if not isinstance(self.model, ManyTasks):
-            answers = self.model.predict(texts, **with_rows)
-        elif question.prompts:
-            each = [self.tasks[name].predict(texts, **with_rows) for name in names]
-            answers = [dict(zip(names, of_text)) for of_text in zip(*each)]
-        else:
-            answers = self.model.predict(texts, names, **usual)
-        return [row(found) for found in answers]
+        names = {"tasks": self.chosen(question)} if isinstance(self.model, ManyTasks) else {}
+        options: Any = {"prompts": question.prompts, "words": question.words, "name": text_name, **names}
+        return [row(found) for found in self.model.predict(question.texts, batch_size=batch_size, **options)]

@@ -1,4 +1,4 @@
-"""Predictions for sentences in memory are those for a binarized folder, in any order and any batches; prompt rows."""
+"""Predictions for sentences in memory are those for a binarized folder, in any order and batches; prompt rows; EFL."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from fairseq_idpg import load
 from fairseq_idpg.analysis.neighbours import generated_rows
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from preprocess.transforms import EFL_DESCRIPTIONS
 from tests.folders import write_backbone, write_folder
-from tests.inference.conftest import KINDS, LABELS, inputs
+from tests.inference.conftest import KINDS, LABELS, inputs, texts
 from tests.inference.saved import write_checkpoint
+from tests.preprocess.commands import run as preprocess
 
 
 def outputs_of_folder(checkpoint, folder) -> np.ndarray:
@@ -125,3 +127,45 @@ def test_nearest_words(place, folders, tmp_path):
     assert len(row.words) == 3 and row.words[1][1] < 0.999
     with pytest.raises(InputError, match="words 1000"):
         model.predict([("a", "b")], prompts=True, words=1000)
+
+
+@pytest.fixture(scope="module")
+def data(place):
+    """Entailment pairs made of sentences."""
+    raw = place / "raw" / "SST-2"
+    raw.mkdir(parents=True)
+    for seed, file in enumerate(("train.tsv", "dev.tsv")):
+        lines = (f"{text}\t{number % 2}\n" for number, (text,) in enumerate(texts(16, 1, seed)))
+        (raw / file).write_text("sentence\tlabel\n" + "".join(lines))
+    command = ["SST-2", "--raw", raw.parent, "--efl", "--vocab", place / "vocab", "--out", place / "efl"]
+    assert preprocess([str(part) for part in command]) == 0
+    return place / "efl" / "SST-2-bin"
+
+
+def test_a_sentence_has_the_class_that_its_description_has(place, data):
+    path = write_checkpoint(place / "efl.pt", data, place / "backbone" / "model.pt", "--method", "efl")
+    model, sentences = load(path, "cpu"), [text for (text,) in texts(16, 1, 1)]
+    classes = model.predict(sentences)
+    pairs = model.predict([(text, EFL_DESCRIPTIONS["SST-2"]["1"]) for text in sentences])
+    for of_class, of_pair in zip(classes, pairs):
+        assert set(of_pair.probabilities) == {"entailment", "not_entailment"} and set(of_class.probabilities) == {
+            "0",
+            "1",
+        }
+        assert of_class.probabilities["1"] == pytest.approx(of_pair.probabilities["entailment"], abs=1e-6)
+        assert of_class.label == ("1" if of_pair.label == "entailment" else "0")
+        assert isinstance(of_class.text, str)
+
+
+def test_sentences_among_several_tasks(place, data, folders):
+    """One list of sentences: a task of entailment pairs gives their classes, one of sentences its own."""
+    folders, backbone = {"described": data, "plain": folders["singles"]}, place / "backbone" / "model.pt"
+    idpg = ["--method", "m-idpg-phm", "--phm-n", 4]  # with M(x) of other tokens
+    paths = {name: write_checkpoint(place / f"{name}.pt", folder, backbone, *idpg) for name, folder in folders.items()}
+    sentences = [text for (text,) in texts(8, 1, 1)]
+    found = load(paths, device="cpu").predict(sentences, batch_size=5)
+    for name, path in paths.items():
+        for together, alone in zip(found, load(path, device="cpu").predict(sentences)):
+            assert together[name].label == alone.label
+            assert together[name].probabilities == pytest.approx(alone.probabilities, abs=1e-6)
+    assert set(found[0]["described"].probabilities) == {"0", "1"}

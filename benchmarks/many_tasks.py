@@ -19,7 +19,7 @@ import torch
 from settings import new_parser, parsed, write_json
 
 from fairseq_idpg import load
-from fairseq_idpg.inference.reading import TextFile
+from fairseq_idpg.inference.files import TextFile
 from preprocess.errors import command_line
 
 MIB = 2**20

@@ -46,9 +46,9 @@ import torch
 from settings import CLOCKS, ROOT, add_clock, new_parser, parsed, progress, write_json
 
 from fairseq_idpg import load
+from fairseq_idpg.inference.files import TextFile
 from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.inference.predictor import Predictor
-from fairseq_idpg.inference.reading import TextFile
 from preprocess.errors import InputError, command_line
 
 HEAD_ONLY, PIPELINE, SORTED = "head-only", "pipeline", "pipeline, sorted"

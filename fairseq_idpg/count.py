@@ -55,15 +55,8 @@ class Count(NamedTuple):
 
 
 def own_parameters(method: Method | None) -> int:
-    """Parameters of a method itself, none without one."""
+    """Return how many parameters a method itself has; 0 without one."""
     return 0 if method is None else sum(parameter.numel() for parameter in method.parameters())
-
-
-def _folded(method: Method | None) -> int:
-    if method is None or not method.training_only:
-        return own_parameters(method)
-    kept = {n: values for n, values in method.state_dict().items() if not n.startswith(method.training_only)}
-    return sum(values.numel() for values in kept.values())
 
 
 def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> dict[str, int]:
@@ -87,8 +80,12 @@ def count_preset(arch: str, preset: str, **options: Any) -> Count:
         size for name, size in sizes.items() if args.no_freeze_backbone or (method is not None and method.trains(name))
     ]
     own, of_backbone = own_parameters(method), sum(trained)
+    folded = own
+    if method is not None and method.training_only:
+        kept = [each for name, each in method.state_dict().items() if not name.startswith(method.training_only)]
+        folded = sum(each.numel() for each in kept)
     paper = find_preset(preset).paper if arch == "roberta_idpg_large" else ""
-    return Count(preset, own, of_backbone, (own + of_backbone) / sum(sizes.values()), paper, _folded(method))
+    return Count(preset, own, of_backbone, (own + of_backbone) / sum(sizes.values()), paper, folded)
 
 
 def counts(arch: str) -> list[Count]:

@@ -9,15 +9,25 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from preprocess.data_folder import DataFolder
 
 from .errors import InputError, logged_command
-from .inference.encode import encode, model_options
+from .models.config import open_options
+from .out_of_memory import put_on, usual_device
+from .representations.fill import fill_cache
+from .saving.backbone_file import backbone_path, read_backbone, recorded_sizes
+from .tasks.config import SentencePredictionIDPGConfig
+from .tasks.task import SentencePredictionIDPGTask
 
 KINDS = ("backbone", "mean-pooled", "token-mean")
+OF_TASK = (  # options that the task of a training run has too
+    *("separator_token", "max_positions", "shorten_method", "swap_pairs"),
+    *("representation_cache", "representation_cache_dtype"),
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -40,16 +50,54 @@ def parser() -> argparse.ArgumentParser:
     add("--swap-pairs", choices=["none", "append"], default="none", help="default: none")
     half = made.add_mutually_exclusive_group()
     for option, precision in (("--fp16", torch.float16), ("--bf16", torch.bfloat16)):
-        half.add_argument(
-            option,
-            action="store_const",
-            dest="precision",
-            const=precision,
-            default=torch.float32,
-            help=f"rows for runs with {option}",
-        )
+        said = f"rows for runs with {option}"
+        kept: Any = {"action": "store_const", "dest": "precision", "const": precision, "default": torch.float32}
+        half.add_argument(option, help=said, **kept)
     add("--cpu", action="store_true", help="do not use a GPU")
     return made
+
+
+def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) -> None:
+    """Fill the cache of every split of a folder, with rows of M(x) as a training run on it would compute them.
+
+    Raises:
+        InputError: none is named, and none has labels.
+    """
+    splits = args.splits or [*filter(data.has_labels, data.splits)]
+    if not splits:
+        raise InputError(f"{data.path} has no split with labels: name what to encode, --splits {' '.join(data.splits)}")
+    cfg = SentencePredictionIDPGConfig(
+        data=str(data.path),
+        num_classes=1 if data.regression else max(2, len(data.label_names)),  # of less, the line names the folder
+        regression_target=data.regression,
+        init_token=0,
+        classification_head_name="sentence_classification_head",
+        seed=1,
+        **{name: getattr(args, name) for name in OF_TASK},
+    )
+    named = data.regression or data.label_names  # texts without labels have an M(x) too
+    task = SentencePredictionIDPGTask.setup_task(cfg, from_checkpoint=not named)
+
+    # A model of the backbone's own size, whose method reads M(x) and takes room in the input.
+    options = open_options(
+        **sizes,
+        _name="roberta_idpg",
+        method="s-idpg-dnn",
+        representation=args.representation,
+        prompt_insertion="add" if args.prompt_length else "key-value",
+        prompt_length=args.prompt_length or 1,
+        backbone=args.backbone,
+        max_positions=args.max_positions,
+    )
+    device = usual_device(args.cpu)
+    model = put_on(device, task.build_model(options).eval().to(args.precision), f"--backbone {args.backbone}")
+    for split in splits:
+        # combined as fairseq-train does
+        dataset = task.load_dataset(split, combine=split == "train", need_labels=False)
+        stored: Any = dataset.representations  # there is a cache
+        known = stored.complete
+        fill_cache(stored, model, dataset.raw_tokens, dataset.sizes, split)
+        print(f"{data.path} {split}: {len(dataset):,} rows {'were there' if known else 'written'}")
 
 
 @logged_command()
@@ -57,9 +105,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     if not args.representation_cache:
         raise InputError("--representation-cache is empty: name a folder")
-    options = model_options(args)
+    sizes = recorded_sizes(read_backbone(backbone_path(args.backbone)))
     for path in args.data:
-        encode(DataFolder(Path(path)), args, argparse.Namespace(**vars(options)))
+        encode(DataFolder(Path(path)), args, sizes)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,108 @@ it instead of the checkpoint.
 """
 
 import argparse
-import json
+import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from .errors import logged_command
-from .inference.export import export
-from .saving.card import use_lines
-from .saving.shared_folder import CONFIG
+from preprocess.writing import new_folder
+
+from .backbone.weights import ENCODER, STACK
+from .errors import InputError, logged_command
+from .inference.load import recorded
+from .methods.registry import find_preset
+from .models.config import fill_method_options, open_options
+from .models.size import method_of
+from .saving.card import card_text, use_lines
+from .saving.configuration import as_options, buildable, check_is_ours
+from .saving.reading import check_is_there, load_state, read_file
+from .saving.shared_folder import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
+from .saving.tensors import EXTRA_STATE, FINGERPRINT, as_digest
+from .training.run_facts import beside, run_facts, versions
+
+
+def export(
+    checkpoint: str, folder: str, overwrite: bool = False, record: str | None = None, paths: bool = True
+) -> bool:
+    """Write ``folder``, completely or not at all, and return whether its model reads pairs.
+
+    Args:
+        checkpoint: what fairseq-train saved; of any method that leaves the backbone frozen, or trains parts of it.
+        overwrite: replace an earlier folder to share.
+        record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if any.
+        paths: keep where the backbone and the encoder's files are on this machine.
+
+    Raises:
+        InputError: the checkpoint is no such one, or it trains the whole backbone; there is something at ``folder``.
+    """
+    what, target = f"checkpoint {checkpoint}", Path(os.path.abspath(folder))
+    check_target(target, overwrite)
+    check_is_there(checkpoint, what)
+    state = read_file(checkpoint, "checkpoint")
+    check_is_ours(state, what)
+    kept, cfg = recorded(state, what), buildable(state, what)
+    sections = {section: as_options(cfg[section]) for section in SECTIONS}
+
+    # The method, untrained, says which tensors only a resumed training needs, and what of the backbone it trains.
+    args = open_options(**{name: value for name, value in sections["model"].items() if name != "_name"})
+    preset = find_preset(args.method)
+    if preset.trains_backbone or args.no_freeze_backbone:
+        raise InputError(
+            f"{what}: --method {args.method}{'' if preset.trains_backbone else ' with --no-freeze-backbone'} trains "
+            "the whole backbone, so that the checkpoint itself is the model: share that"
+        )
+    fill_method_options(args)
+    method = method_of(args)
+    training_only = tuple(f"method.{name}" for name in (method.training_only if method else ()))
+
+    def is_shared(name: str) -> bool:
+        if name in (EXTRA_STATE, FINGERPRINT) or name.startswith(training_only):
+            return False
+        if not name.startswith(ENCODER):
+            return True
+        return name.startswith(STACK) and method is not None and method.trains(name[len(STACK) :])
+
+    tensors = {name: value for name, value in state["model"].items() if is_shared(name)}
+    run = run_facts(state, sections["task"].get("data"), cfg["dataset"] or {}, record or beside(checkpoint))
+
+    # What config.json says: all options but those that name files, which are said once, or not at all.
+    backbone, vocab = Path(str(sections["model"]["backbone"])), kept.vocab
+    options = {
+        section: {n: v for n, v in values.items() if n not in FILES[section]} for section, values in sections.items()
+    }
+    config = {
+        "method": options["model"].pop("method"),
+        "data": {**asdict(kept), "vocab": vocab if paths else vocab and Path(vocab).name},
+        "backbone": {
+            "name": f"{backbone.parent.name or 'backbone'}/{backbone.name}",
+            "path": str(sections["model"]["backbone"]) if paths else None,
+            "tensors_sha256": as_digest(state["model"][FINGERPRINT]),
+        },
+        "run": run,
+        "versions": versions(),
+        "options": {**options, "model": {**options["model"], "save_full_model": False}},
+    }
+    with new_folder(target, overwrite) as work:
+        write_shared(work, tensors, config)
+        numbers = sum(value.numel() for value in tensors.values())
+        (work / CARD).write_text(card_text(target.name, kept, config, numbers), encoding="utf-8")
+        load_state(str(work), "folder")  # it can be read
+    return bool(kept.pairs)
+
+
+def check_target(target: Path, overwrite: bool) -> None:
+    """Raise InputError where something is in the way that must not be replaced."""
+    if not os.path.lexists(target):
+        return
+    held = {entry.name for entry in target.iterdir()} if target.is_dir() else {""}
+    if held and not {TENSORS, CONFIG} <= held <= {TENSORS, CONFIG, CARD}:
+        raise InputError(f"{target} is something else than a folder to share: name another")
+    if not overwrite:
+        raise InputError(
+            f"{target} exists already: name another folder, or replace it (--overwrite; in Python overwrite=True)"
+        )
 
 
 def parser() -> argparse.ArgumentParser:
@@ -31,9 +124,8 @@ def parser() -> argparse.ArgumentParser:
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    export(args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths)
+    pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths)
     size = sum(file.stat().st_size for file in Path(args.folder).iterdir())
-    pairs = bool(json.loads(Path(args.folder, CONFIG).read_text(encoding="utf-8"))["data"]["pairs"])
     print(f"{args.folder}: {size / 1000:,.0f} kB. Use it in Python, or at the command line:")
     print(*use_lines(args.folder, pairs).values(), sep="\n")
 

@@ -42,34 +42,28 @@ PLACES_SAY = (
     "layers may stand where `all` does, a single one where `middle` does; `add` and `replace` need layer 0, the input. "
     "What is refused ends with the line of that number:"
 )
+FAMILIES = (
+    *("IDPG", "Other prompts made from the input", "One prompt for all inputs", "Adapters and weights", "Baselines"),
+)
 HEADER = ["| option | default | |", "| --- | --- | --- |"]
 
 
-def _default(field: Field) -> str:
-    if "preset_default" in field.metadata:
-        return _text(field.metadata["preset_default"])
-    return "none" if str(field.default).startswith("${") else _text(field.default)
-
-
-def _text(value: Any) -> str:
-    return "off" if value is False else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _rows(chosen: list[Field]) -> list[str]:
-    return [f"| `{flag_name(f.name)}` | {_default(f)} | {_help(f).replace('|', BAR)} |" for f in chosen]
-
-
 def values_of(field: Field) -> list[str]:
-    """Those that an option with a choice takes; none for others."""
+    """Return those that an option with a choice takes; an empty list for others."""
     kind: Any = next(iter(get_args(field.type)), field.type)
     return [str(value.value) for value in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
 
 
-def _help(field: Field) -> str:
-    """The help, and the values that it leaves to be guessed."""
-    said, values = field.metadata["help"], values_of(field)
-    guessed = [value for value in values if value != _default(field) and not re.search(rf"\b{value}\b", said)]
-    return f"{said}: {', '.join(values)}" if guessed else said
+def option_row(field: Field) -> str:
+    """Return name, default and help of an option, and the values that the help leaves to be guessed."""
+    default: Any = field.metadata.get("preset_default", field.default)
+    if default is False or str(default).startswith("${"):  # the latter: as another option says
+        default = "off" if default is False else "none"
+    shown, said = f"{default:g}" if isinstance(default, float) else str(default), field.metadata["help"]
+    values = values_of(field)
+    if any(value != shown and not re.search(rf"\b{value}\b", said) for value in values):
+        said = f"{said}: {', '.join(values)}"
+    return f"| `{flag_name(field.name)}` | {shown} | {said.replace('|', BAR)} |"
 
 
 def options_markdown() -> str:
@@ -91,7 +85,7 @@ def options_markdown() -> str:
     ]
     lines: list[str] = []
     for part in parts:
-        lines += [part, ""] if isinstance(part, str) else [*HEADER, *_rows(part), ""]
+        lines += [part, ""] if isinstance(part, str) else [*HEADER, *map(option_row, part), ""]
     return "\n".join([*lines, PLACES_SAY, "", *places_markdown()])
 
 
@@ -173,37 +167,31 @@ def equation(preset: Preset) -> str:
     return text.replace("``", "`").replace("|", BAR)
 
 
-def place_of(name: str) -> str:
-    """Return what a method says of itself in the log, at RoBERTa-large's size, its layers as ranges."""
-    method = method_of(architecture(LARGE, name))
-    said = "" if method is None else method.describe()
-
-    def as_range(found: re.Match) -> str:
-        numbers = list(map(int, found[0].split(",")))
-        whole = numbers == list(range(numbers[0], numbers[-1] + 1))
-        return f"{numbers[0]} to {numbers[-1]}" if whole else found[0]
-
-    return re.sub(r"\d+(,\d+){2,}", as_range, said)
+def as_range(found: re.Match) -> str:
+    """``3,4,5`` -> ``3 to 5``."""
+    first, *_, last = numbers = list(map(int, found[0].split(",")))
+    return f"{first} to {last}" if numbers == list(range(first, last + 1)) else found[0]
 
 
 def methods_markdown() -> str:
     """Return a row for each preset: its equation, place, settings, counts and file."""
-    rows = ["| `--method` | equation | where it enters | sets | trainable, RoBERTa-large | paper | file |"]
-    rows.append("| --- | --- | --- | --- | --- | --- | --- |")
+    head = ("`--method`", "equation", "where it enters", "sets", "trainable, RoBERTa-large", "paper", "file")
+    rows = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     for name, preset in sorted(PRESETS.items()):
-        row = count_preset(LARGE, name)
+        row, method = count_preset(LARGE, name), method_of(architecture(LARGE, name))
+        place = "" if method is None else re.sub(r"\d+(,\d+){2,}", as_range, method.describe())
         trained = f"{row.own:,}" + (f" and {row.of_backbone:,} of the backbone" if row.of_backbone else "")
         trained += f", folded {row.folded:,}" if row.folded != row.own else ""
         settings = " ".join(f"`{flag_name(key)} {value}`" for key, value in preset.settings.items())
         file = preset.module.partition(".methods.")[2].replace(".", "/")
         link = f"[{file}](methods/{file}.py)"
-        cells = (f"`{name}`", equation(preset), place_of(name), settings, trained, preset.paper, link)
+        cells = (f"`{name}`", equation(preset), place, settings, trained, preset.paper, link)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
 def family(preset: Preset) -> str:
-    """Return the family of methods under which README lists a preset."""
+    """Return the family of methods under which README lists a preset, one of ``FAMILIES``."""
     methods = preset.methods
     if not methods or any(method.hides_pass for method in methods):
         return "Baselines"
@@ -216,16 +204,11 @@ def family(preset: Preset) -> str:
     return "One prompt for all inputs" if alike else "Other prompts made from the input"
 
 
-FAMILIES = (
-    *("IDPG", "Other prompts made from the input", "One prompt for all inputs", "Adapters and weights", "Baselines"),
-)
-
-
 def families_markdown() -> str:
     """Return the names of the presets, by family."""
-    names = {
-        kind: [f"`{name}`" for name, preset in sorted(PRESETS.items()) if family(preset) == kind] for kind in FAMILIES
-    }
+    names: dict[str, list[str]] = {kind: [] for kind in FAMILIES}
+    for name, preset in sorted(PRESETS.items()):
+        names[family(preset)].append(f"`{name}`")
     return "\n".join(f"- **{kind}**: {', '.join(each)}." for kind, each in names.items())
 
 

@@ -24,7 +24,7 @@ from preprocess.errors import shown
 from preprocess.flags import flag_name
 
 from .errors import InputError, logged_command
-from .inference.cli_options import add_model_options, add_reading_options, open_model
+from .predict import add_model_options, add_reading_options, open_model
 
 LIMITS = {  # option -> its least and its largest value
     **dict.fromkeys(("batch_size", "max_texts", "max_bytes", "max_queue"), (1, 2**31)),
@@ -55,14 +55,6 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
-    """Raise InputError for numbers that are too small or too large."""
-    for name, (least, most) in LIMITS.items():
-        value = getattr(args, name)
-        if not least <= value <= most:
-            raise InputError(f"{flag_name(name)} {value}: give {least} to {most}")
-
-
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens.
 
@@ -89,9 +81,10 @@ def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> set[
     a name of its own. On other addresses the names are not known; whoever reaches these may ask anyhow.
     """
     address = bound.getsockname()[0]
+    own = {address, host.lower(), *map(str.lower, named)}
     if ipaddress.ip_address(address).is_loopback:
-        return {"localhost", "127.0.0.1", "::1", address, host.lower(), *map(str.lower, named)}
-    return {address, host.lower(), *map(str.lower, named)} if named else None
+        return {"localhost", "127.0.0.1", "::1", *own}
+    return own if named else None
 
 
 @contextlib.contextmanager
@@ -112,21 +105,19 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
         InputError: the model cannot be loaded; a package is missing.
     """
     try:
-        from .serving.app import build_app
+        from .serving.app import Metrics, build_app
         from .serving.batching import Batcher
-        from .serving.http import http_server
-        from .serving.metrics import Metrics
-        from .serving.served import Served
+        from .serving.http import HttpServer
+        from .serving.questions import Served
     except ModuleNotFoundError as error:
         raise InputError(f"the server needs {error.name}: {EXTRA}") from None
     metrics = Metrics()
     batcher = Batcher(
         lambda: Served(open_model(args)), args.batch_size, args.window / 1000, args.max_queue, metrics.answered
     )
-    metrics.watch(lambda: batcher.waiting)
     hosts = allowed_hosts(bound, args.host, args.allowed_host)
     app = build_app(batcher, metrics, args.max_bytes, args.max_texts, hosts)
-    server = http_server(app, batcher.hurry)
+    server = HttpServer(app, batcher.hurry)
 
     def opened() -> None:
         names = batcher.served.tasks if batcher.served else ()
@@ -148,7 +139,10 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    check(args)
+    for name, (least, most) in LIMITS.items():
+        value = getattr(args, name)
+        if not least <= value <= most:
+            raise InputError(f"{flag_name(name)} {value}: give {least} to {most}")
     with bind(args.host, args.port) as bound:
         serve(args, bound)
 

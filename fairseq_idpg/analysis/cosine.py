@@ -2,42 +2,54 @@
 
 IDPG (https://arxiv.org/abs/2204.04497), Section 4.5.5 and appendix A.6, Figures 4 and 8. Each sentence of a pair is
 encoded alone, by the last layer's ``<s>`` state; all pairs are ranked by cosine; the gold scores of the first k are
-counted in groups of equal width. A prompt trained on pairs stands in a single sentence where ``sentences`` says.
+counted in groups of equal width. A prompt trained on pairs stands in a single sentence at ``SINGLE_POSITION``.
 """
 
 import argparse
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import torch.nn.functional as F
+from fairseq import utils
+from fairseq.data import PrependTokenDataset
 from scipy import stats
+from torch import Tensor
+from tqdm import tqdm
 
 from preprocess.data_folder import DataFolder
+from preprocess.dictionary import MASK
 from preprocess.flags import aligned, named_path
 from preprocess.stats import draw_bars
 from preprocess.tasks import TASKS
 from preprocess.writing import check_apart, check_output, check_replaces_nothing, new_file, write_output
 
 from ..errors import InputError
-from ..inference.trained import LoadedModel, load_dictionary, load_trained, load_untrained
+from ..inference.load import LoadedModel, load_trained, load_untrained
+from ..inference.text import load_dictionary
 from ..models.config import predicts_words
 from ..out_of_memory import put_on, usual_device
 from ..representations.kinds import GLOVE
-from ..tasks.folder import check_files
+from ..tasks.dataset import PromptedDataset, PromptPlaces, by_length, unlabelled
+from ..tasks.folder import check_files, read_sentences
 from ..tasks.labels import check_labels
-from ..tasks.positions import SINGLE_POSITIONS
+from ..tasks.positions import SINGLE_POSITIONS, check_position, first_row, insertion_index, prompt_block
+from ..tasks.shortening import Shortener, kept_lengths
 from ..training.overrides import parse_overrides
-from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
 
 TOP = (100, 200, 300)  # the paper's
 LARGEST = 2**16  # of groups, and of a batch
 HIGHEST = TASKS["STS-B"].scale  # scores are shown from 0 to this
 PANEL = (4.2, 3.8)  # inches
+SPECIAL = 2  # <s> and </s>
+
+# Where a prompt of pairs stands in a single sentence. What follows it stays the same: position 2 is in front of a
+# sentence, as 0 is, and 3 in front of the closing </s>, as 1 is.
+SINGLE_POSITION = {0: 0, 1: 1, 2: 0, 3: 1, 4: 4}
 
 
 # --- gold scores -----------------------------------------------------------------------------------
@@ -85,63 +97,93 @@ def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float | N
     return {name: float(value) for name, value in found.items()}
 
 
-# --- cosines, and what is counted of them ----------------------------------------------------------
+# --- sentences of pairs, each encoded alone: <s> A </s> with the prompt in it ----------------------
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """What one model makes of N pairs.
+def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, position: int) -> PromptedDataset:
+    """Return the sentences of ``part`` (input0 or input1), each alone, batched by length.
 
-    Attributes:
-        name: of the model, for tables and the plot.
-        path: its file.
-        position: of the prompt in each sentence, None without one.
-        cosines: N.
-        cut: sentences that were too long.
-    """
-
-    name: str
-    path: str
-    position: int | None
-    cosines: np.ndarray
-    cut: int = 0
-
-    def top(self, k: int) -> np.ndarray:
-        """Numbers of the k pairs with the highest cosine, highest first; of equal ones the earlier first."""
-        return np.argsort(-self.cosines, kind="stable")[:k]
-
-
-def rank(loaded: LoadedModel, name: str, args: argparse.Namespace) -> Ranking:
-    """Encode the sentences of all pairs and compare the two of each.
+    A sentence without room beside the prompt is cut at its end (``places.shorten.cut`` says which).
 
     Raises:
+        InputError: missing or damaged files; no room for text.
+    """
+    cfg, dictionary, length = loaded.task.cfg, loaded.task.source_dictionary, loaded.prompt_length
+    block = prompt_block(position, length, dictionary.index(MASK), dictionary.eos())
+    room = cfg.max_positions - SPECIAL - len(block)
+    if room < 1:
+        raise InputError(
+            f"the {len(block)} prompt rows of {loaded.path} leave no room for text: give another checkpoint"
+        )
+    check_files(data, split, None)
+    sentences = read_sentences(data, part, split, dictionary, combine=False)
+    lengths = np.asarray(sentences.sizes) - 1
+    kept, _ = kept_lengths(lengths, None, room)
+    before = insertion_index(position, kept, None)
+    shorten = Shortener(lengths, None, kept, None, separators=1, random=False, seed=0)
+    places = PromptPlaces(shorten, before, block, first_row(position, before))
+    pad, tokens = dictionary.pad(), PrependTokenDataset(sentences, cfg.init_token)
+    return PromptedDataset(unlabelled(tokens, pad), places, pad=pad, arrange=by_length)
+
+
+@torch.no_grad()
+def sentence_states(loaded: LoadedModel, dataset: PromptedDataset, batch_size: int) -> Tensor:
+    """Return N x d, the last layer's ``<s>`` state of each sentence, on the CPU in the data's order."""
+    batches = dataset.batch_by_size(dataset.ordered_indices(), max_sentences=batch_size)
+    on_gpu = next(loaded.model.parameters()).is_cuda
+    found = []
+    for index in tqdm(batches, desc=loaded.name, unit=" batches", disable=None, leave=False):
+        net_input = dataset.collater([dataset[i] for i in index])["net_input"]
+        features, _ = loaded.model(**(utils.move_to_cuda(net_input) if on_gpu else net_input), features_only=True)
+        found.append(features[:, 0].float().cpu())
+    sorted_states = torch.cat(found)
+    states = torch.empty_like(sorted_states)
+    states[torch.from_numpy(np.concatenate(batches))] = sorted_states
+    return states
+
+
+def compare(loaded: LoadedModel, name: str, scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
+    """Encode the sentences of all pairs, and return what the model makes of the pairs, see ``ranked``.
+
+    Raises:
+        InputError: the prompt has a position that is unknown; see ``sentence_dataset``.
         ModelFault: the model does not fit into memory.
         ModelLost: somebody has written into the backbone's file meanwhile.
     """
-    position = single_position(loaded, args.prompt_position)
+    position = 0
+    if loaded.prompt_length and args.prompt_position is not None:
+        position = args.prompt_position
+    elif loaded.prompt_length:  # what the model's own corresponds to
+        check_position(loaded.task.cfg.prompt_position, pairs=True)
+        position = SINGLE_POSITION[loaded.task.cfg.prompt_position]
     put_on(usual_device(args.cpu), loaded.model, loaded.path)
     both = [sentence_dataset(loaded, args.data, part, args.split, position) for part in ("input0", "input1")]
     one, other = (sentence_states(loaded, dataset, args.batch_size).double() for dataset in both)
     loaded.check_backbone()
-    cosines = F.cosine_similarity(one, other, dim=1).numpy()
-    shown = position if loaded.prompt_length else None
-    return Ranking(name, loaded.path, shown, cosines, sum(map(cut_sentences, both)))
+    facts = {
+        "name": name,
+        "path": loaded.path,
+        "prompt_position": position if loaded.prompt_length else None,
+        "sentences_cut": int(sum(dataset.places.shorten.cut.sum() for dataset in both)),
+    }
+    return {**facts, **ranked(F.cosine_similarity(one, other, dim=1).numpy(), scores, args)}
 
 
-def numbers(rankings: Sequence[Ranking], scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
-    """Everything that is printed and drawn, and what it was counted from."""
-    models = [
-        {
-            "name": ranking.name,
-            "path": ranking.path,
-            "prompt_position": ranking.position,
-            "sentences_cut": ranking.cut,
-            **correlations(ranking.cosines, scores),
-            "top": {str(k): count_groups(scores[ranking.top(k)], args.groups) for k in args.top_k or TOP},
-            "cosines": ranking.cosines.tolist(),
-        }
-        for ranking in rankings
-    ]
+# --- what is counted of the cosines ----------------------------------------------------------------
+
+
+def ranked(cosines: np.ndarray, scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
+    """Return correlations, and the groups of the scores of the pairs with the highest cosines.
+
+    Of pairs with the same cosine the earlier are first.
+    """
+    order = np.argsort(-cosines, kind="stable")
+    top = {str(k): count_groups(scores[order[:k]], args.groups) for k in args.top_k or TOP}
+    return {**correlations(cosines, scores), "top": top, "cosines": cosines.tolist()}
+
+
+def numbers(models: Sequence[dict[str, Any]], scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
+    """Return everything that is printed and drawn, and what it was counted from."""
     return {
         "data": args.data,
         "split": args.split,
@@ -176,36 +218,22 @@ def report(results: dict[str, Any]) -> str:
 
 
 def new_figure(panels: int) -> Any:
-    """An empty figure, wide enough for ``panels`` beside each other."""
+    """Return an empty figure, wide enough for ``panels`` beside each other."""
     from matplotlib.figure import Figure  # without pyplot: no window, no global state
 
     return Figure(figsize=(PANEL[0] * panels, PANEL[1]), layout="constrained")
 
 
-def check_format(path: Path) -> None:
-    """Raise InputError for a file name that matplotlib writes no file for."""
-    if path.suffix[1:].lower() not in new_figure(1).canvas.get_supported_filetypes():
-        raise InputError(f"--out {path}: matplotlib writes no such files: name a .png, .svg or .pdf file")
-
-
-def save_plot(results: dict[str, Any], path: Path) -> None:
-    """Draw what ``numbers`` gives and write it; the suffix decides the format."""
-    figure = bar_figure(results)
-    with new_file(path) as work:
-        figure.savefig(work, dpi=150)
-
-
 def bar_figure(results: dict[str, Any]) -> Any:
-    """One panel for each k; in each group a bar for each model."""
+    """Return one panel for each k; in each group a bar for each model."""
     models = results["models"]
     names = [model["name"] for model in models]
     tops = list(models[0]["top"])
     figure = new_figure(len(tops))
     for axes, k in zip(figure.subplots(1, len(tops), squeeze=False)[0], tops):
         draw_bars(axes, list(zip(*(model["top"][k] for model in models))), names, "%d")
-        axes.set(
-            title=f"top {k} of {results['pairs']:,} pairs by cosine", xlabel="gold score", ylabel="number of pairs"
-        )
+        title = f"top {k} of {results['pairs']:,} pairs by cosine"
+        axes.set(title=title, xlabel="gold score", ylabel="number of pairs")
         axes.set_xticks(range(len(results["groups"])), results["groups"])
         axes.yaxis.get_major_locator().set_params(integer=True)
         axes.legend(loc="upper left", fontsize=8)  # the highest bars stand on the right
@@ -221,8 +249,8 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
     for option, value, most in (*limits, ("--batch-size", args.batch_size, LARGEST)):
         if not 1 <= value <= most:
             raise InputError(f"{option} {value}, with {pairs} pairs in {args.data} {args.split}: give 1 to {most}")
-    if args.out:
-        check_format(args.out)
+    if args.out and args.out.suffix[1:].lower() not in new_figure(1).canvas.get_supported_filetypes():
+        raise InputError(f"--out {args.out}: matplotlib writes no such files: name a .png, .svg or .pdf file")
     if args.out and args.json:
         check_apart("--out", args.out, "--json", args.json)
     for option, path in (("--out", args.out), ("--json", args.json)):
@@ -304,12 +332,13 @@ def run(args: argparse.Namespace) -> None:
         raise InputError(f"--largest-score {args.largest_score:g}: give a positive number")
     scores = gold_scores(DataFolder(Path(args.data)), args.split, args.largest_score)
     check_options(args, len(scores))
-    rankings = [rank(loaded, name, args) for name, loaded in load_models(args).items()]
-    results = numbers(rankings, scores, args)
+    models = [compare(loaded, name, scores, args) for name, loaded in load_models(args).items()]
+    results = numbers(models, scores, args)
     print(report(results))
     if args.json:
         write_output(args.json, f"{json.dumps(results)}\n", "--json")
         print(f"numbers saved: {args.json}")
     if args.out:
-        save_plot(results, args.out)
+        with new_file(args.out) as work:
+            bar_figure(results).savefig(work, dpi=150)
         print(f"plot saved: {args.out}")

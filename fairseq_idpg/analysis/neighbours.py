@@ -18,20 +18,15 @@ from preprocess.flags import named_path
 
 from ..backbone.injection import States
 from ..errors import InputError
-from ..inference.trained import LoadedModel, load_dictionary, load_for_folder, load_trained
-from ..inference.vocabulary import NearestWords, Vocabulary
+from ..inference.load import LoadedModel, load_trained
+from ..inference.prompts import NearestWords, Vocabulary
+from ..inference.text import load_dictionary
 from ..methods.prompts.base import PREFIX, PromptMethod
 from ..methods.registry import find_preset
 from ..representations.kinds import sentence_representation
 from ..training.overrides import parse_overrides
 
 REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or prompt-tuning"
-
-
-def shared_rows(method: PromptMethod, layer: int) -> Tensor:
-    """The rows that all inputs share, t x d: a task's prompt, or a generator's output bias."""
-    rows: Any = method.initial_rows  # check_method has let no other pass
-    return rows.detach()[method.places.index(layer) % len(rows)]
 
 
 @torch.no_grad()
@@ -58,19 +53,6 @@ def check_method(cfg: Any, with_data: bool) -> None:
         raise InputError(f"--method {method or cfg._name}{insertion} has no rows that all inputs share: {REMEDY}")
     if with_data and kind.shows_no_example is not None:
         raise InputError(f"--data: --method {method} {kind.shows_no_example}: leave --data out")
-
-
-def prompt_method(loaded: LoadedModel, layer: int) -> PromptMethod:
-    """The part of the model's method that makes prompts.
-
-    Raises:
-        InputError: none of them at ``layer``.
-    """
-    method = next(part for part in loaded.model.method.modules() if isinstance(part, PromptMethod))
-    if layer not in method.places:
-        places = ", ".join(map(str, method.places))
-        raise InputError(f"--layer {layer}: the prompts of {loaded.path} enter at {places}, give one of these")
-    return method
 
 
 def generated_sections(
@@ -114,7 +96,8 @@ def run(args: argparse.Namespace) -> None:
     """Print a line for each row.
 
     Raises:
-        InputError: no dictionary is named, or another than that of --data; see ``load_trained`` and ``check_method``.
+        InputError: no dictionary is named, or another than that of --data; the prompts enter at other layers; see
+            ``load_trained`` and ``check_method``.
         ModelLost: somebody has written into the backbone's file meanwhile.
     """
     if args.dict is None and args.data is None:
@@ -128,12 +111,16 @@ def run(args: argparse.Namespace) -> None:
         )
     overrides = {**parse_overrides(args.model_overrides), **({"data": str(folder)} if folder else {})}
     check = partial(check_method, with_data=args.data is not None)
-    if args.data:
-        loaded = load_for_folder(args.checkpoint, "CHECKPOINT", overrides, check)
-    else:
-        loaded = load_trained(args.checkpoint, "CHECKPOINT", vocabulary.dictionary, overrides, check)
-    method = prompt_method(loaded, args.layer)
-    sections = [(str(method.shared), shared_rows(method, args.layer))]
+    dictionary = None if args.data else vocabulary.dictionary
+    loaded = load_trained(args.checkpoint, "CHECKPOINT", dictionary, overrides, check)
+    method: Any = next(part for part in loaded.model.method.modules() if isinstance(part, PromptMethod))
+    if args.layer not in method.places:
+        places = ", ".join(map(str, method.places))
+        raise InputError(f"--layer {args.layer}: the prompts of {loaded.path} enter at {places}, give one of these")
+
+    # The rows that all inputs share, t x d: a task's prompt, or a generator's output bias; then those of some inputs.
+    rows = method.initial_rows.detach()
+    sections = [(str(method.shared), rows[method.places.index(args.layer) % len(rows)])]
     if args.data:
         sections += generated_sections(loaded, method, vocabulary, args)
     words = NearestWords(vocabulary, loaded.model.encoder.sentence_encoder.embed_tokens.weight.detach())

@@ -2,15 +2,12 @@
 
 In the order in which a prediction comes about:
 
-trained, load             the model of a checkpoint, and what its text was encoded with
-text                      sentences to ids, and to the mean vectors of their words
-examples                  ids to the batches that the task would make of a data folder
-predictor, many           these to a ``Prediction`` each, by one task or by several on one backbone
-prompts, vocabulary       the prompt rows that an input gets, and the words that are nearest to them
-int8                      products in int8
-hub                       fairseq's interface of a trained model
-folder                    predictions for a split of a binarized folder
-reading, prediction       files of sentences and of predictions
-cli_options               options of commands that load a model
-predict, export, encode   what the commands of these names do
+load              the model of a checkpoint
+text              sentences to ids, and to the mean vectors of their words
+predictor, many   these to a ``Prediction`` each, by one task or by several on one backbone
+prompts           the prompt rows that an input gets, and the words that are nearest to them
+int8              products in int8
+hub               fairseq's interface of a trained model
+folder            predictions for a split of a binarized folder
+files             files of sentences and of predictions
 """

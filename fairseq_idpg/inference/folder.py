@@ -1,6 +1,6 @@
 """Predictions for every example of a split of a binarized folder."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -22,8 +22,8 @@ from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
 from ..saving.record import SECTION, listed
 from ..tasks.labels import class_names
-from .examples import keep_beginnings
 from .int8 import check_int8, put_in_int8
+from .load import keep_beginnings
 
 
 @dataclass
@@ -48,34 +48,29 @@ class SplitPredictions:
         return self.outputs.argmax(1) if self.label_names else self.outputs
 
     def chosen(self, questions: Questions) -> np.ndarray:
-        """Return N class indices: that of the label 1 for each question's likeliest example, that of 0 for others."""
+        """Return N class indices: that of the label 1 for the likeliest example of a question, that of 0 for others."""
         one = self.label_names.index("1")
         logits = self.outputs.astype(np.float64)
         return np.where(chosen(questions, logits[:, one] - logits[:, 1 - one]), one, 1 - one)
 
-    def lines(self, questions: Questions | None = None) -> Iterator[str]:
-        """Yield columns: class and probabilities in the order of ``label_names``, or score in the task's own scale.
-
-        Args:
-            questions: choose one example of each.
-        """
-        if not self.label_names:
-            yield from (f"{score:.6f}" for score in self.outputs * self.scale)
-            return
-        answers = self.answers if questions is None else self.chosen(questions)
-        probabilities = torch.from_numpy(self.outputs).softmax(1).tolist()
-        for answer, row in zip(answers, probabilities):
-            yield "\t".join([self.label_names[answer], *(f"{p:.6f}" for p in row)])
-
     def lines_by_row(self, left_out: Iterable[tuple[int, ...]], questions: Questions | None = None) -> list[str]:
-        """Return ``lines``, and an empty one for each row without an example, so that rows keep their places.
+        """Return columns: class and probabilities in the order of ``label_names``, or score in the task's own scale.
+
+        A row without an example has a line too, so that rows keep their places: empty columns, or nan for a score,
+        since readers of tables pass over lines with nothing in them.
 
         Args:
             left_out: see ``DataFolder.left_out``.
+            questions: choose one example of each.
         """
-        # columns without a value; a score is nan, since readers of tables pass over lines with nothing in them
-        empty = "\t" * len(self.label_names) or "nan"
-        placed = [*((place - 0.5, empty) for place, _ in left_out), *enumerate(self.lines(questions))]
+        if self.label_names:
+            empty, answers = "\t" * len(self.label_names), self.answers if questions is None else self.chosen(questions)
+            names = [self.label_names[answer] for answer in answers]
+            rows = torch.from_numpy(self.outputs).softmax(1).tolist()
+            lines = ["\t".join([name, *(f"{p:.6f}" for p in row)]) for name, row in zip(names, rows)]
+        else:
+            empty, lines = "nan", [f"{score:.6f}" for score in self.outputs * self.scale]
+        placed = [*((place - 0.5, empty) for place, _ in left_out), *enumerate(lines)]
         return [line for _, line in sorted(placed, key=itemgetter(0))]
 
 

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..saving.shared_folder import CONFIG
-from .examples import text_examples
 from .load import open_checkpoint
 from .predictor import Predictor
 
@@ -31,11 +30,6 @@ def from_pretrained(
     checkpoint = path if Path(path, CONFIG).is_file() else Path(path, checkpoint_file)
     options = {"device": "cpu", **options}
     return IDPGHubInterface(open_checkpoint(str(checkpoint), data=data, **options))
-
-
-def rows_of(tokens: Tensor) -> Tensor:
-    """Return B x T of T tokens, or of B x T."""
-    return tokens if tokens.dim() == 2 else tokens[None]
 
 
 class IDPGHubInterface(nn.Module):
@@ -70,7 +64,7 @@ class IDPGHubInterface(nn.Module):
 
     def decode(self, tokens: Tensor) -> str | list[str]:
         """Return the sentence of T tokens, or the two of a pair, as the encoder puts pieces together."""
-        (row,) = rows_of(tokens)
+        (row,) = torch.atleast_2d(tokens)
         ids = row.tolist()
         texts = self.predictor.text.decode([ids[start : end - 1] for start, end in self._sentences(row, "tokens")])
         return texts[0] if len(texts) == 1 else texts
@@ -89,7 +83,7 @@ class IDPGHubInterface(nn.Module):
                 f"this model reads sentences in a template, {self.model.args.template}, and has no states of these "
                 "tokens alone: use predict"
             )
-        rows = rows_of(tokens)
+        rows = torch.atleast_2d(tokens)
         net_input, kept = self._batch(rows)
         features, extra = self.model(**net_input, features_only=True, return_all_hiddens=return_all_hiddens)
         self.model.check_backbone()
@@ -112,7 +106,7 @@ class IDPGHubInterface(nn.Module):
         """
         if self.predictor.record.regression and not return_logits:
             raise InputError("this model gives scores, which have no log-probabilities: give return_logits=True")
-        net_input, _ = self._batch(rows_of(tokens))
+        net_input, _ = self._batch(torch.atleast_2d(tokens))
         logits, _ = self.model(**net_input, features_only=True, classification_head_name=head)
         self.model.check_backbone()
         return logits if return_logits else F.log_softmax(logits, dim=-1)
@@ -122,12 +116,10 @@ class IDPGHubInterface(nn.Module):
         names = [f"row {number} of the tokens" for number in range(1, len(rows) + 1)]
         of_rows = [self._sentences(row, name) for row, name in zip(rows, names)]
         parts = [[row[start:end].cpu() for row, (start, end) in zip(rows, spans)] for spans in zip(*of_rows)]
-        text, means, length = self.predictor.text, self.predictor.means, self.model.prompt_length
-        template = self.predictor.template
-        examples = text_examples(self.task.cfg, text.dictionary, parts, length, names.__getitem__, False, template)
+        examples = self.predictor.examples(parts, names.__getitem__, may_be_cut=False)
         net_input = examples.collater([examples[i] for i in range(len(rows))])["net_input"]
-        if means is not None:
-            net_input["representation"] = means.rows(parts)
+        if self.predictor.means is not None:
+            net_input["representation"] = self.predictor.means.rows(parts)
         rows_of_prompt, before = len(examples.places.block), torch.from_numpy(examples.places.before)[:, None]
         places = torch.arange(net_input["src_tokens"].size(1) + rows_of_prompt)
         kept = (places < before) | (places >= before + rows_of_prompt)

@@ -1,33 +1,42 @@
-"""``load``: a checkpoint that was trained, ready to read sentences."""
+"""Loading what was trained: ``load`` to answer sentences, ``load_trained`` to look at a model."""
 
+import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, overload
 
 import torch
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import merge_with_parent
+from fairseq.models import MODEL_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+from omegaconf.errors import ConfigAttributeError
+
+from preprocess.dictionary import SPECIAL
+from preprocess.errors import reason_of
 
 from ..errors import InputError
-from ..models.config import predicts_words
+from ..models.config import open_options, predicts_words
 from ..out_of_memory import put_on, usual_device
 from ..representations.cache import NO_CACHES
+from ..saving.backbone_file import backbone_path, read_backbone, recorded_sizes
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
 from ..saving.record import Record, saved_record
 from ..saving.tensors import FINGERPRINT
 from ..tasks.folder import preprocess_facts
-from ..tasks.template import Template, find_phrasing
-from .examples import keep_beginnings
+from ..tasks.template import find_phrasing
 from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
 from .predictor import Predictor
-from .text import TextEncoder, find_text_encoder, find_vectors
-from .trained import LoadedModel, build_trained
+from .text import File, find_text_encoder, find_vectors, task_dictionary
 
 Device = str | torch.device | None
-File = str | Path | None
 Several = list[Any] | tuple[Any, ...] | Mapping[str, Any]
 
 
@@ -107,38 +116,41 @@ def open_checkpoint(
         raise InputError("`fp16` is for a GPU, and this model would be on the CPU: leave it out")
     if int8:
         check_int8(target)
+
+    # What the checkpoint holds, with its files where they are now; some checkpoints have the backbone in them.
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
-    state, record = read_trained(path, {**NO_CACHES, **moved})
-    cfg = state["cfg"]
-    text = find_text_encoder(record, None if vocab is None else str(vocab), usual_places(path, cfg), what)
+    check_is_there(path, what)
+    state = load_state(path, "checkpoint", {**NO_CACHES, **moved})
+    check_is_ours(state, what)
+    record, cfg = recorded(state, what), state["cfg"]
+    options = cfg.model
+    if not os.path.isfile(options.backbone or "") and not (options.save_full_model or options.no_freeze_backbone):
+        raise InputError(
+            f"the backbone of {what}, {options.backbone}, is not there: say with `backbone` where it is now"
+        )
+
+    # The encoder may be where the training data says, beside the backbone, or beside the checkpoint.
+    likely = [Path(os.path.abspath(place)).parent for place in (options.backbone, path) if place]
+    with contextlib.suppress(InputError):  # what is there now need not be the data of the training
+        if usual := preprocess_facts(cfg.task.data).vocab:
+            likely.insert(0, Path(usual))
+    text = find_text_encoder(record, vocab, likely, what)
+
     keep_beginnings(cfg.task, truncate)
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values
         loaded = build_trained(state, path, "checkpoint", text.dictionary)
-    template = set_verbalisers(loaded, cfg, record, text)
+    model, task, template = loaded.model, loaded.task, None
+    if predicts_words(options):
+        phrasing = find_phrasing(options, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
+        model.predict_words(cfg.task.classification_head_name, phrasing.words)
+        template = task.template = replace(phrasing.template, behind_space=text.behind_space)
     if not shares:
-        loaded.model.merge_method()
-    means = find_vectors(None if vectors is None else str(vectors), loaded.model, record, text)
-    model = put_on(target, loaded.model.half() if fp16 else loaded.model, what)
+        model.merge_method()
+    means = find_vectors(vectors, model, record, text)
+    model = put_on(target, model.half() if fp16 else model, what)
     if int8:
         put_in_int8(model.encoder.sentence_encoder)
-    return Predictor(model.eval(), loaded.task, record, text, means, template)
-
-
-def read_trained(path: str, changes: dict[str, Any]) -> tuple[dict[str, Any], Record]:
-    """Return what a checkpoint holds, with ``changes`` of its options, and what it says of its data.
-
-    Raises:
-        InputError: it is missing, damaged, no model of ours, or its backbone is gone.
-    """
-    what = f"checkpoint {path}"
-    check_is_there(path, what)
-    state = load_state(path, "checkpoint", changes)
-    check_is_ours(state, what)
-    record, cfg = recorded(state, what), state["cfg"].model
-    # where a checkpoint has no backbone in it
-    if not os.path.isfile(cfg.backbone or "") and not (cfg.save_full_model or cfg.no_freeze_backbone):
-        raise InputError(f"the backbone of {what}, {cfg.backbone}, is not there: say with `backbone` where it is now")
-    return state, record
+    return Predictor(model.eval(), task, record, text, means, template)
 
 
 def recorded(state: dict[str, Any], what: str) -> Record:
@@ -152,22 +164,111 @@ def recorded(state: dict[str, Any], what: str) -> Record:
     return record
 
 
-def set_verbalisers(loaded: LoadedModel, cfg: Any, record: Record, text: TextEncoder) -> Template | None:
-    """Tell a model that predicts words which ones, and return the template that texts are put into; else None."""
-    if not predicts_words(cfg.model):
-        return None
-    phrasing = find_phrasing(cfg.model, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
-    loaded.model.predict_words(cfg.task.classification_head_name, phrasing.words)
-    loaded.task.template = replace(phrasing.template, behind_space=text.behind_space)
-    return loaded.task.template
+def keep_beginnings(cfg: Any, truncate: bool) -> None:
+    """Let texts that may be cut lose their ends: what is kept of one must not depend on its number in a file.
+
+    ``truncate``: all may be cut, whatever the training allowed.
+    """
+    if truncate:
+        cfg.shorten_data_split_list = ""
+    if truncate or str(cfg.shorten_method) == "random_crop":
+        cfg.shorten_method = "truncate"
 
 
-def usual_places(path: str, cfg: Any) -> Iterator[Path]:
-    """Yield where the encoder may be: where the training data says, beside the backbone, beside the checkpoint."""
+# --- a model to look at ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model in evaluation mode.
+
+    Attributes:
+        name: its method, or fairseq's name of a model without one.
+        path: the file it comes from.
+        task: settings that its batches are made with; ``cfg`` and ``source_dictionary`` at least.
+    """
+
+    name: str
+    path: str
+    model: Any
+    task: Any
+
+    @property
+    def prompt_length(self) -> int:
+        """Rows that every input must have room for; fairseq's own models take none."""
+        return getattr(self.model, "prompt_length", 0)
+
+    def check_backbone(self) -> None:
+        """Raise ModelLost where somebody has written into the backbone's file; fairseq's own models read none."""
+        if isinstance(self.model, MODEL_REGISTRY["roberta_idpg"]):
+            self.model.check_backbone()
+
+
+def load_trained(
+    path: str,
+    option: str,
+    dictionary: Dictionary | None,
+    overrides: dict[str, Any],
+    check: Callable[[Any], None] = lambda cfg: None,
+) -> LoadedModel:
+    """Return the model of a checkpoint, of this package or of fairseq itself.
+
+    Args:
+        option: the option that named ``path``, for errors.
+        dictionary: of the text that the model will read. None: it will read examples of ``overrides["data"]`` as in
+            training, in a template and with word vectors; data that it was not made for is refused.
+        overrides: values that replace those of the checkpoint's configuration; a "data" that is not given stays.
+        check: sees the model's configuration before anything large is built, and may refuse it.
+
+    Raises:
+        InputError: see ``load_state``; the model does not fit ``dictionary`` or this version; its backbone is missing
+            or another.
+    """
+    if not path:
+        raise InputError(f"{option} is empty: name a checkpoint")
+    state = load_state(path, option, {**NO_CACHES, **overrides})
+    check(state["cfg"].model)
+    if dictionary is not None:
+        return build_trained(state, path, option, dictionary)
+    (model,), _, task = load_model_ensemble_and_task([path], state=state)
+    return LoadedModel(state["cfg"].model.method, path, model.eval(), task)
+
+
+def build_trained(state: dict[str, Any], path: str, option: str, dictionary: Dictionary) -> LoadedModel:
+    """Return the model of a checkpoint that was read; arguments and errors are those of ``load_trained``."""
+    cfg = state["cfg"]
+    if cfg.task.init_token is None:
+        raise InputError(f"{option} {path} was trained without --init-token, so that it has no <s> state: give another")
+    # not setup_task: the text may have other labels, or none, than the data that the model was trained on
+    name = cfg.task._name
+    complete = merge_with_parent(TASK_DATACLASS_REGISTRY[name](), cfg.task)  # an older checkpoint lacks newer options
+    record = saved_record(state["model"], f"{option} {path}")
+    names = [] if record is None else record.labels or []
+    # fairseq's recipe reads the name of class i at nspecial + i; of scores its label dictionary is that of the text
+    labels = dictionary if complete.regression_target else task_dictionary([*SPECIAL, *names])
+    task = TASK_REGISTRY[name](complete, dictionary, labels)
+    task.model_record = record
     try:
-        vocab = preprocess_facts(cfg.task.data).vocab
-    except InputError:  # what is there now need not be the data of the training
-        vocab = None
-    if vocab:
-        yield Path(vocab)
-    yield from (Path(os.path.abspath(place)).parent for place in (cfg.model.backbone, path) if place)
+        (model,), _, _ = load_model_ensemble_and_task([path], state=state, task=task)
+    except (RuntimeError, ConfigAttributeError) as error:
+        reason = reason_of(error)
+        raise InputError(
+            f"{option} {path} cannot be loaded with a dictionary of {len(dictionary)} symbols ({reason}): give data "
+            "and checkpoint of one backbone, trained with this version"
+        ) from None
+    return LoadedModel(getattr(cfg.model, "method", None) or cfg.model._name, path, model.eval(), task)
+
+
+def load_untrained(path: str, dictionary: Dictionary) -> LoadedModel:
+    """Return the untouched backbone: nothing injected, nothing trained.
+
+    Raises:
+        InputError: it is missing, does not record its size, or has another dictionary.
+    """
+    backbone = read_backbone(backbone_path(path))
+    positions = backbone.args.get("max_positions", 512)
+    options = open_options(**recorded_sizes(backbone), max_positions=positions, method="head-only", backbone=path)
+    cfg = SimpleNamespace(init_token=dictionary.bos(), max_positions=positions)
+    task = SimpleNamespace(cfg=cfg, source_dictionary=dictionary)
+    model = MODEL_REGISTRY["roberta_idpg"].build_model(options, task)
+    return LoadedModel("backbone, not fine-tuned", os.path.abspath(path), model.eval(), task)

@@ -1,15 +1,14 @@
 """A trained model that reads sentences."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from fairseq import utils
+from fairseq.data import ConcatSentencesDataset, ListDataset, PrependTokenDataset
 from omegaconf import OmegaConf
 from torch import Tensor
 from tqdm import tqdm
@@ -20,15 +19,15 @@ from preprocess.tasks import TASKS
 
 from ..errors import InputError, ModelFault
 from ..out_of_memory import refuse_batch
+from ..representations.kinds import GLOVE, canonical_kind, pass_representation
 from ..saving.record import Record
-from ..tasks.dataset import PromptedDataset
-from ..tasks.template import Template
-from .examples import text_examples
-from .prediction import Prediction, Text
-from .prompts import LayerRows, SeenRows, check_has_rows, prompt_rows
-from .reading import check_filled
+from ..tasks.dataset import PromptedDataset, by_length, place_prompts, unlabelled
+from ..tasks.positions import prompt_block
+from ..tasks.shortening import text_room
+from ..tasks.template import Template, in_places
+from .files import Prediction, Text, check_filled
+from .prompts import LayerRows, NearestWords, SeenRows, Vocabulary, check_has_rows, prompt_rows
 from .text import MeanVectors, TextEncoder
-from .vocabulary import NearestWords, Vocabulary
 
 ONE = {1: "a single sentence", 2: "a pair of sentences"}
 MANY = {1: "single sentences", 2: "pairs of sentences"}
@@ -43,20 +42,10 @@ class Input(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What a model of EFL reads beside a sentence: it says whether the one entails the other.
-
-    Attributes:
-        text: the description of a class.
-        entailed, other: the task's classes that the two answers mean.
-    """
+    """What a model of EFL reads beside a sentence, and the task's classes that its two answers mean, in their order."""
 
     text: str
-    entailed: str
-    other: str
-
-    def labels(self, answers: list[str]) -> list[str]:
-        """Return the classes that a model's own stand for."""
-        return [self.entailed if answer == ENTAILED else self.other for answer in answers]
+    labels: list[str]
 
 
 def find_description(record: Record) -> Description | None:
@@ -64,13 +53,15 @@ def find_description(record: Record) -> Description | None:
 
     ``--efl`` gives a class that has a description a pair for each sentence: one is enough for two classes.
     """
-    if set(record.labels or ()) != {ENTAILED, NOT_ENTAILED} or record.task not in TASKS:
+    answers = record.labels or []
+    if set(answers) != {ENTAILED, NOT_ENTAILED} or record.task not in TASKS:
         return None
     descriptions, classes = EFL_DESCRIPTIONS.get(record.task, {}), TASKS[record.task].labels
     if len(descriptions) != 1 or len(classes) != 2:
         return None
     ((entailed, text),) = descriptions.items()
-    return Description(text, entailed, next(label for label in classes if label != entailed))
+    other = next(label for label in classes if label != entailed)
+    return Description(text, [entailed if answer == ENTAILED else other for answer in answers])
 
 
 def numbered(number: int) -> str:
@@ -78,10 +69,11 @@ def numbered(number: int) -> str:
     return f"input {number + 1}"
 
 
-def check_list(texts: Any) -> None:
-    """Raise InputError for one text, and for what would give the names of its fields or columns as texts."""
+def listed(texts: Iterable[Text]) -> list[Text]:
+    """Return a list; raise InputError for one text, and for what would give names of its fields or columns as texts."""
     if isinstance(texts, (str, bytes, Mapping)) or hasattr(texts, "columns"):
         raise InputError(f"predict takes a list of texts, not {texts!r:.60}: put it, or one of its columns, into one")
+    return list(texts)
 
 
 def copied(values: Tensor) -> Tensor:
@@ -106,25 +98,67 @@ class Reading(NamedTuple):
     cut: np.ndarray
     name: Callable[[int], str]
 
-    def predictions(self, logits: Tensor, numbers: list[int]) -> list[Prediction]:
-        """Return what B x classes logits, or B x 1 scores, say of the inputs with these B numbers.
+    def answers(
+        self,
+        numbers: list[int],
+        known: dict[Any, Any] | None,
+        features: bool = False,
+        prompts: bool = False,
+        words: int = 5,
+    ) -> list[Prediction]:
+        """Return what the model says of the inputs with these numbers, which are run together.
+
+        Args:
+            known: see ``Predictor.run``; the others are those of ``Predictor.predict``.
 
         Raises:
-            ModelFault: one is not finite.
+            ModelFault: a logit is not finite.
         """
-        record, inputs, cut = self.predictor.record, [self.inputs[i] for i in numbers], self.cut[numbers].tolist()
-        if record.regression:
-            logits = logits * (record.scale or 1.0)  # in the task's own scale
+        predictor, scores = self.predictor, self.predictor.record.regression
+        net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
+        if self.means is not None:
+            net_input["representation"] = self.means[numbers]
+        logits, states, rows = predictor.run(net_input, features, prompts, known)
+        if scores:
+            logits = logits * (predictor.record.scale or 1.0)  # in the task's own scale
         wrong = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
         if wrong:
             raise ModelFault(f"the prediction of {self.name(numbers[wrong[0]])} is not finite: give another checkpoint")
-        if record.regression:
-            return [Prediction(i.text, score=score, cut=c) for i, score, c in zip(inputs, logits[:, 0].tolist(), cut)]
-        answers = zip(inputs, logits.argmax(1).tolist(), logits.softmax(1).tolist(), cut)
-        return [
-            Prediction(given.text, given.labels[best], dict(zip(given.labels, row)), cut=c)
-            for given, best, row, c in answers
-        ]
+        best, values = logits.argmax(1).tolist(), (logits if scores else logits.softmax(1)).tolist()
+        found = []
+        for place, number in enumerate(numbers):
+            text, _, labels = self.inputs[number]
+            said: dict[str, Any] = {"cut": bool(self.cut[number])}
+            if scores:
+                said["score"] = values[place][0]
+            else:
+                said.update(label=labels[best[place]], probabilities=dict(zip(labels, values[place])))
+            if states is not None:
+                said["features"] = states[place]
+            if prompts:
+                said["prompts"] = prompt_rows(rows, place, predictor.nearest, words)
+            found.append(Prediction(text, **said))
+        return found
+
+
+def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **more: Any) -> list[list[Prediction]]:
+    """Return for each text, in their order, what each of some models says of it; ``more``: to ``Reading.answers``.
+
+    The models are one, or have one backbone. Texts of similar length are run together.
+    """
+    if more.get("prompts"):
+        for reading in readings:
+            check_has_rows(reading.predictor.model)
+    answers: list[list[Prediction]] = [[] for _ in readings[0].inputs]
+    order = readings[0].examples.ordered_indices().tolist()
+    for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
+        batch = order[start : start + batch_size]
+        known: dict[Any, Any] | None = {} if len(readings) > 1 else None
+        for reading in readings:
+            for number, found in zip(batch, reading.answers(batch, known, **more)):
+                answers[number].append(found)
+    readings[0].predictor.model.check_backbone()
+    return answers
 
 
 class Predictor:
@@ -201,43 +235,23 @@ class Predictor:
             InputError: an input is not what the model reads, or too long for it; a prediction is not finite; a batch
                 does not fit into memory; the backbone's file was written to; the model is in training mode.
         """
-        if prompts:
-            check_has_rows(self.model)
-        reading = self.read(texts, name)
-        if reading is None:
+        texts = listed(texts)
+        if not texts:
             return []
-        predictions: dict[int, Prediction] = {}
-        order = reading.examples.ordered_indices().tolist()
-        for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
-            batch = order[start : start + batch_size]
-            net_input = reading.examples.collater([reading.examples[i] for i in batch])["net_input"]
-            if reading.means is not None:
-                net_input["representation"] = reading.means[batch]
-            logits, states, rows = self.run(net_input, features, prompts)
-            found = reading.predictions(logits, batch)
-            if states is not None:
-                found = [replace(each, features=state) for each, state in zip(found, states)]
-            if prompts:
-                seen = (prompt_rows(rows, place, self.nearest, words) for place in range(len(batch)))
-                found = [replace(each, prompts=of_input) for each, of_input in zip(found, seen)]
-            predictions.update(zip(batch, found))
-        self.model.check_backbone()
-        return [predictions[number] for number in range(len(order))]
+        more = {"features": features, "prompts": prompts, "words": words}
+        return [one for (one,) in in_batches([self.read(texts, name)], batch_size, progress, **more)]
 
-    def read(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> Reading | None:
-        """Return the texts as the model reads them; None for no texts.
+    def read(self, texts: list[Text], name: Callable[[int], str]) -> Reading:
+        """Return the texts, one or more, as the model reads them.
 
         Raises:
-            InputError: see ``check``; one is too long; the model is in training mode.
+            InputError: see ``check`` and ``examples``; the model is in training mode.
         """
         if self.model.training or self.model.encoder.training:  # the backbone may be shared with other tasks
             raise InputError("the model is in training mode, where dropout changes answers: call its eval() first")
         inputs = self.check(texts, name)
-        if not inputs:
-            return None
         parts, cut = zip(*(self.text.beginnings(part) for part in zip(*(each.sentences for each in inputs))))
-        length, dictionary = self.model.prompt_length, self.text.dictionary
-        examples = text_examples(self.options, dictionary, parts, length, name, True, self.template)
+        examples = self.examples(parts, name)
         means = None if self.means is None else self.means.rows(parts)
         was_cut = np.logical_or.reduce([*cut, examples.places.shorten.cut])
         return Reading(self, inputs, examples, means, was_cut, name)
@@ -248,7 +262,6 @@ class Predictor:
         Raises:
             InputError: one is empty, or of another kind than the model's.
         """
-        check_list(texts)
         wanted, labels, described = 2 if self.record.pairs else 1, self.labels, self.description
         inputs = []
         for number, text in enumerate(texts):
@@ -260,7 +273,7 @@ class Predictor:
             except ValueError as error:
                 raise InputError(f"{name(number)}: {error}: give text") from None
             if described is not None and len(sentences) == 1:
-                inputs.append(Input(text, (*sentences, described.text), described.labels(labels)))
+                inputs.append(Input(text, (*sentences, described.text), described.labels))
                 continue
             if len(sentences) != wanted:
                 kind = ONE.get(len(sentences), f"{len(sentences)} sentences")
@@ -270,19 +283,76 @@ class Predictor:
             inputs.append(Input(text, sentences, labels))
         return inputs
 
-    def batch_of(self, tokens: Tensor) -> AbstractContextManager[None]:
-        """Around a pass over B x T tokens, see ``refuse_batch``."""
-        return refuse_batch(tokens, "give a smaller `batch_size`")
+    def examples(
+        self, parts: Sequence[list[Tensor]], name: Callable[[int], str], may_be_cut: bool = True
+    ) -> PromptedDataset:
+        """Return sentences that lie in memory as the examples that the task makes of a data folder.
+
+        Args:
+            parts: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``.
+            name: of an input by its number, for errors.
+            may_be_cut: whether texts may be cut where the options say so.
+
+        Raises:
+            InputError: a sentence has no token; a text is too long and may not be cut; there is no room for text.
+        """
+        cfg, dictionary, length = self.options, self.text.dictionary, self.model.prompt_length
+        sizes = [np.array([len(ids) for ids in part], np.int64) for part in parts]
+        own = [each - 1 for each in sizes]
+        a, b = own[0], own[1] if len(own) == 2 else None
+        empty = np.flatnonzero(np.min(own, axis=0) == 0)  # of signs that the encoder leaves out
+        if len(empty):
+            raise InputError(f"{name(int(empty[0]))} has a sentence without any token of this model: give text")
+        placed = None if self.template is None else in_places(self.template, own, [parts])
+
+        # --shorten-data-split-list lets splits of a folder be cut alone.
+        if not may_be_cut or str(cfg.shorten_method) == "none" or cfg.shorten_data_split_list:
+            rows = len(prompt_block(cfg.prompt_position, length, 0, 0))
+            room = text_room(cfg, b is not None, length, rows, placed and placed.template.words)
+            in_text = own if placed is None else [each for each in placed[1:] if each is not None]
+            taken = np.sum(in_text, axis=0)
+            too_long = np.flatnonzero(taken > room)
+            if len(too_long):
+                remedy = "shorten it" + (", or let texts be cut at their ends with `truncate`" if may_be_cut else "")
+                raise InputError(
+                    f"{name(int(too_long[0]))} has {taken[too_long[0]]} tokens, and this model takes {room} beside its "
+                    f"prompt: {remedy}"
+                )
+        places = place_prompts(cfg, dictionary, "text", a, b, length, placed)
+
+        # <s> A </s>, or <s> A </s> [</s>] B </s>
+        first, *others = map(ListDataset, parts, sizes)
+        tokens: Any = PrependTokenDataset(first, cfg.init_token)
+        for second in others:
+            behind = second if cfg.separator_token is None else PrependTokenDataset(second, cfg.separator_token)
+            tokens = ConcatSentencesDataset(tokens, behind)
+        pad = dictionary.pad()
+        return PromptedDataset(unlabelled(tokens, pad), places, pad=pad, arrange=by_length)
 
     @torch.no_grad()
     def run(
-        self, net_input: dict[str, Any], features: bool = False, prompts: bool = False
+        self,
+        net_input: dict[str, Any],
+        features: bool = False,
+        prompts: bool = False,
+        known: dict[Any, Any] | None = None,
     ) -> tuple[Tensor, Tensor | None, list[LayerRows]]:
-        """Return B x classes logits of a batch, on request B x d last states of ``<s>`` and B x t x d prompt rows."""
-        seen = SeenRows()
-        with self.batch_of(net_input["src_tokens"]):
+        """Return B x classes logits of a batch, on request B x d last states of ``<s>`` and B x t x d prompt rows.
+
+        ``known``: M(x) by its kind and its tokens, for tasks on one backbone, which fill it. Without it the model
+        computes its own.
+        """
+        seen, tokens = SeenRows(), net_input["src_tokens"]
+        with refuse_batch(tokens, "give a smaller `batch_size`"):
+            moved = utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input)
+            method = self.model.method
+            if known is not None and method is not None and method.representation not in (None, GLOVE):
+                key = canonical_kind(method.representation), tokens.numpy().tobytes()
+                if key not in known:
+                    known[key] = pass_representation(self.model, moved["src_tokens"], padded=moved["padded"])
+                moved["representation"] = known[key]
             logits, extra = self.model(
-                **utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input),
+                **moved,
                 features_only=True,
                 classification_head_name=self.options.classification_head_name,
                 return_all_hiddens=features,

@@ -1,16 +1,121 @@
-"""The prompts that each input gets, and the words that their rows resemble."""
+"""The prompts that inputs get, and the words that their rows resemble: the nearest word embeddings, by cosine."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from fairseq.data import Dictionary
 from torch import Tensor
+
+from preprocess.checksums import FOLDER_FACTS
+from preprocess.data_folder import DataFolder
+from preprocess.dictionary import FILLER, MASK
+from preprocess.encoders import Encoder, folder_encoder, load_encoder, vocab_folder
+from preprocess.flags import aligned
 
 from ..backbone.injection import Injection, filled_fields
 from ..errors import InputError
-from .prediction import PromptRow
-from .vocabulary import NearestWords
+from .files import PromptRow
+from .text import load_dictionary
+
+NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character are decoded to
+
+
+class Vocabulary:
+    """A dictionary, and the encoder that reads its symbols; without one they are words as they stand.
+
+    ``path``: the file of the dictionary, for errors.
+    """
+
+    def __init__(self, dictionary: Dictionary, encoder: Encoder | None, path: Path):
+        self.dictionary = dictionary
+        self.encoder = encoder
+        self.path = path
+
+    @classmethod
+    def read(cls, source: Path, bpe: str | None, vocab: Path | None) -> "Vocabulary":
+        """Return the words of a dictionary, with the encoder that makes text of its symbols.
+
+        Args:
+            source: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder.
+            bpe, vocab: what --bpe and --vocab name; they win.
+
+        Raises:
+            InputError: no dictionary; symbols are numbers and no encoder was named; an encoder of another dictionary,
+                or one whose files are missing or damaged.
+        """
+        path = source / "input0" / "dict.txt" if source.is_dir() else source
+        dictionary, encoder = load_dictionary(str(path)), None
+        if source.is_dir() and (vocab or (source / FOLDER_FACTS).is_file()):
+            encoder = load_encoder(*folder_encoder(DataFolder(source), bpe, vocab))
+        elif bpe or vocab:
+            encoder = load_encoder(bpe or "gpt2", vocab_folder(bpe or "gpt2", vocab))
+        symbols = dictionary.symbols
+        if encoder is None and sum(map(str.isdigit, symbols)) > len(symbols) / 2:
+            raise InputError(
+                f"{path} holds numbers of pieces (GPT-2's): name their encoder with --bpe gpt2 --vocab DIR"
+            )
+        if encoder is not None and symbols[: len(encoder.symbols)] != encoder.symbols:
+            raise InputError(
+                f"{path} differs from {encoder.dictionary}: name with --bpe and --vocab the encoder that belongs to it"
+            )
+        return cls(dictionary, encoder, path)
+
+    def word(self, number: int) -> str:
+        """Return the quoted text of a symbol; special ones, and parts of characters, by their names."""
+        symbol = self.dictionary[number]
+        if number < self.dictionary.nspecial or symbol == MASK:
+            return symbol
+        text = self.text([number])
+        return f"<piece {symbol}>" if NO_TEXT in text else repr(text)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of a row of symbols."""
+        if self.encoder is None:
+            return " ".join(map(self.dictionary.__getitem__, ids))
+        return self.encoder.decode([ids])[0]
+
+
+class NearestWords:
+    """The words whose embeddings (V x d) point where a row of the same width points."""
+
+    def __init__(self, vocabulary: Vocabulary, embeddings: Tensor):
+        self.vocabulary = vocabulary
+        # all that can stand in an input: not the pad, nor what only fills the dictionary up
+        symbols, pad = vocabulary.dictionary.symbols, vocabulary.dictionary.pad()
+        able = [i for i, symbol in enumerate(symbols) if i != pad and not symbol.startswith(FILLER)]
+        self.candidates = torch.tensor(able)
+        self.directions = F.normalize(embeddings[self.candidates], dim=1)
+
+    def find(self, rows: Tensor, top: int, what: str = "--top") -> list[list[tuple[str, float]]]:
+        """Return the nearest words of R x d rows, for each row ``top`` words and cosines, nearest first.
+
+        Args:
+            what: names ``top`` in errors.
+
+        Raises:
+            InputError: there are not so many words.
+        """
+        if not 1 <= top <= len(self.candidates):
+            raise InputError(f"{what} {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
+        cosines, places = (F.normalize(rows, dim=1) @ self.directions.T).topk(top, dim=1)
+        ids = self.candidates[places].tolist()
+        return [list(zip(map(self.vocabulary.word, row), near)) for row, near in zip(ids, cosines.tolist())]
+
+    def lines(self, rows: Tensor, top: int) -> list[str]:
+        """Return a line for each row: its number, then words and cosines."""
+        cells = []
+        for number, (row, found) in enumerate(zip(rows, self.find(rows, top)), start=1):
+            near = [f"{word} {cosine:.3f}" for word, cosine in found]
+            cells.append([f"  row {number}", *(near if row.any() else ["all zero", *[""] * (top - 1)])])
+        return aligned(cells, left=range(top + 1))
+
+
+# --- the rows of one pass --------------------------------------------------------------------------
 
 SLOTS = ("input", "late")  # whose rows stand in the sequence; those of "hidden" are for the places of "input"
 
@@ -36,19 +141,22 @@ class SeenRows(list[LayerRows]):
         return made
 
 
+def has_rows(model: Any) -> bool:
+    """Return whether a model's method has prompt rows in the sequence."""
+    return model.method is not None and bool(set(SLOTS) & set(model.method.slots))
+
+
 def check_has_rows(model: Any) -> None:
     """Raise InputError for a method whose prompt, if it has one, has no rows in the sequence."""
-    if model.method is None or not set(SLOTS) & set(model.method.slots):
+    if not has_rows(model):
         raise InputError(
             f"prompts: --method {model.args.method} has no prompt rows that stand among the words: leave prompts out"
         )
 
 
 def prompt_rows(seen: list[LayerRows], number: int, nearest: NearestWords, top: int) -> list[PromptRow]:
-    """The rows of the input with this number in its batch, each with its ``top`` nearest words."""
+    """Return the rows of the input with this number in its batch, each with its ``top`` nearest words."""
     layers = [layer for layer, rows in seen for _ in rows[number]]
     vectors = torch.cat([rows[number] for _, rows in seen])
-    cosines, ids = nearest.find(vectors.to(nearest.directions), top, "words")
-    words = [list(map(nearest.vocabulary.word, near)) for near in ids.tolist()]
-    near = [list(zip(*pair)) for pair in zip(words, cosines.tolist())]
+    near = nearest.find(vectors.to(nearest.directions), top, "words")
     return [PromptRow(*row) for row in zip(vectors, near, layers)]

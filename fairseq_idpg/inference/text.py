@@ -1,5 +1,6 @@
 """Text to ids, and to mean word vectors, as the data of a checkpoint was encoded; any other encoder is refused."""
 
+import contextlib
 import logging
 import os
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.data import Dictionary
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
 from preprocess.build import truncate
@@ -24,6 +26,7 @@ from ..saving.record import Record, symbols_fingerprint
 
 logger = logging.getLogger(__name__)
 
+File = str | Path | None
 MOST_WORDS = 100_000  # whose vectors are kept
 
 
@@ -80,13 +83,25 @@ def task_dictionary(symbols: Sequence[str]) -> Dictionary:
     return dictionary
 
 
-def find_text_encoder(record: Record, named: str | None, others: Iterable[Path], what: str) -> TextEncoder:
+def load_dictionary(path: str) -> Dictionary:
+    """Return a dict.txt as the task reads it, <mask> at its end.
+
+    Raises:
+        InputError: it does not exist or is no dictionary.
+    """
+    try:
+        return SentencePredictionTask.load_dictionary(path)
+    except Exception as error:  # fairseq raises that, of bytes that are no UTF-8
+        raise InputError(f"{path} is not a dictionary ({error}): name a dict.txt or a binarized folder") from None
+
+
+def find_text_encoder(record: Record, named: File, others: Iterable[Path], what: str) -> TextEncoder:
     """Return the encoder that a checkpoint's data was made with.
 
     Args:
         record: of the checkpoint.
         named: the folder of its files, if somebody has named it; then no other is looked at.
-        others: folders where it may be besides the one that is recorded.
+        others: folders where it may be besides the one that is recorded, and for GPT-2's where it is downloaded to.
         what: the checkpoint, for errors.
 
     Raises:
@@ -97,9 +112,13 @@ def find_text_encoder(record: Record, named: str | None, others: Iterable[Path],
             f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "
             "the folder of the encoder's files with `vocab`"
         )
-    folders = likely_folders(record, others) if named is None else [Path(named)]
+    usual = [GPT2_FOLDER] if record.bpe == "gpt2" else []
+    folders = list(dict.fromkeys([*([Path(record.vocab)] if record.vocab else []), *others, *usual]))
+    folders = folders if named is None else [Path(named)]
     lacking, strangers = [], []
-    for folder in filter(is_open, folders):
+    for folder in folders:
+        if not os.path.isdir(folder) or not os.access(folder, os.R_OK | os.X_OK):
+            continue
         for bpe in [record.bpe] if record.bpe in ENCODERS else ENCODERS:
             try:
                 encoder = load_encoder(str(bpe), folder, record.bpe_sha256)
@@ -115,18 +134,6 @@ def find_text_encoder(record: Record, named: str | None, others: Iterable[Path],
         f"the encoder of {what} ({record.bpe or 'its data records none'}) is not in {places}: name the folder of its "
         f"files with `vocab`{reason and f' ({reason})'}"
     )
-
-
-def likely_folders(record: Record, others: Iterable[Path]) -> list[Path]:
-    """Return where the recorded encoder may be: where it was, in ``others``, GPT-2's where it is downloaded to."""
-    recorded = [Path(record.vocab)] if record.vocab else []
-    usual = [GPT2_FOLDER] if record.bpe == "gpt2" else []
-    return list(dict.fromkeys([*recorded, *others, *usual]))
-
-
-def is_open(folder: Path) -> bool:
-    """Return whether it is a folder whose files can be looked for."""
-    return os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)
 
 
 def difference(record: Record, encoder: Encoder) -> str | None:
@@ -191,17 +198,15 @@ class MeanVectors:
         if len(self.numbers) + len(new) > MOST_WORDS:
             self._forget()
             new = words
-        try:
+        with contextlib.suppress(InputError):
             vectors, known = read_vectors(self.source, new)
-            unchanged = versions(self.source) == self.opened
-        except InputError:
-            unchanged = False
-        if not unchanged:
-            raise ModelLost(
-                f"the vectors in {self.source} were written to, moved or replaced while they were in use: start again"
-            )
-        self.numbers.update({word: number for number, word in enumerate(new, start=len(self.numbers))})
-        self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
+            if versions(self.source) == self.opened:
+                self.numbers.update({word: number for number, word in enumerate(new, start=len(self.numbers))})
+                self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
+                return
+        raise ModelLost(
+            f"the vectors in {self.source} were written to, moved or replaced while they were in use: start again"
+        )
 
 
 def versions(source: Path) -> list[tuple[int, ...]]:
@@ -210,7 +215,7 @@ def versions(source: Path) -> list[tuple[int, ...]]:
     return [(file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns) for file in found]
 
 
-def find_vectors(source: str | None, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
+def find_vectors(source: File, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
     """Return the word vectors that a model reads; None for one that reads none, whatever is named.
 
     Args:

@@ -98,7 +98,7 @@ def sentence_representation(
 def pass_representation(
     model: Any,
     tokens: Tensor,
-    stored: Tensor | None = None,
+    stored: Any = None,
     padded: bool | None = None,
     start: Start | None = None,
 ) -> Any:
@@ -107,13 +107,14 @@ def pass_representation(
     Args:
         model: ``roberta_idpg`` with a method.
         tokens: B x T, the raw input.
-        stored: B x w, what the batch brings, see ``stored.py``; then nothing is computed.
+        stored: what the batch brings, B x w, see ``stored.py``, or ``States``; then nothing is computed.
         padded: whether there are pads among the tokens, if that is known.
         start: states of the tokens to begin with.
     """
     method = model.method
     if stored is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
-        return stored.type_as(model.encoder.sentence_encoder.embed_tokens.weight)
+        is_vector = isinstance(stored, Tensor)
+        return stored.type_as(model.encoder.sentence_encoder.embed_tokens.weight) if is_vector else stored
     if method.representation is None:
         return None
     return sentence_representation(

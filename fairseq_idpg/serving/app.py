@@ -1,4 +1,4 @@
-"""Routes of the server: what is asked, and in which status and JSON it is answered."""
+"""Routes of the server: what is asked, and in which status and JSON it is answered; and what is counted."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ import time
 from importlib.resources import files
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST
+import prometheus_client as prometheus
 from starlette.applications import Starlette
 from starlette.datastructures import URL, Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -19,7 +19,6 @@ from preprocess.errors import one_line
 
 from ..errors import InputError, ModelFault
 from .batching import Batcher, Unavailable
-from .metrics import Metrics
 from .questions import read_question
 
 logger = logging.getLogger(__name__)
@@ -37,27 +36,47 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-AGAIN = {"Retry-After": "1"}
 GONE = 499  # for the counters: whoever asked does not wait any more
+SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+TEXTS = tuple(2**power for power in range(13))
+
+
+class Metrics:
+    """What one server counts, as Prometheus reads it."""
+
+    def __init__(self) -> None:
+        self.registry = prometheus.CollectorRegistry()
+        prometheus.ProcessCollector(registry=self.registry)
+
+        counter, histogram = prometheus.Counter, prometheus.Histogram
+        on: Any = {"namespace": "fairseq_idpg", "registry": self.registry}
+        self.requests = counter("requests", "requests", ["path", "status"], **on)
+        self.seconds = histogram("predict_seconds", "of predictions", buckets=SECONDS, **on)
+        self.texts = counter("texts", "texts answered", **on)
+        self.together = histogram("together_texts", "texts answered together", buckets=TEXTS, **on)
+        self.queue = prometheus.Gauge("queue_texts", "texts that wait", **on)
+
+    def answered(self, texts: int) -> None:
+        """Count texts that were answered together."""
+        self.texts.inc(texts)
+        self.together.observe(texts)
 
 
 def build_app(
     batcher: Batcher, metrics: Metrics, most_bytes: int, most_texts: int, hosts: set[str] | None = None
 ) -> "Front":
-    """The routes, asked of ``batcher``, behind a ``Front``.
+    """Return the routes, asked of ``batcher``, behind a ``Front``.
 
     Args:
         most_bytes: of the body of a request.
         most_texts: of a request.
         hosts: names by which the server may be called; None for any.
     """
+    metrics.queue.set_function(lambda: batcher.waiting)
 
     async def predict(request: Request) -> Response:
-        check_type(request.headers)
-        question = read_question(await read_body(request, most_bytes), most_texts)
-        asked = batcher.submit(question)
-        answer = asyncio.wrap_future(asked)
-        gone = asyncio.ensure_future(disconnected(request))
+        asked = batcher.submit(read_question(await read_body(request, most_bytes), most_texts))
+        answer, gone = asyncio.wrap_future(asked), asyncio.ensure_future(disconnected(request))
         both: set[Any] = {answer, gone}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         gone.cancel()
@@ -74,14 +93,14 @@ def build_app(
         return JSONResponse({"status": "ready"})
 
     async def counters(request: Request) -> Response:
-        return Response(metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        media = {"Content-Type": prometheus.CONTENT_TYPE_LATEST}
+        return Response(prometheus.generate_latest(metrics.registry), headers=media)
 
     routes = [Route(PREDICT, predict, methods=["POST"])]
     routes += [Route(TASKS, tasks), Route(HEALTH, health), Route(METRICS, counters)]
     routes += [Route(path, page_file(path, media)) for path, media in PAGE.items()]
-    handlers: dict[Any, Any] = {InputError: malformed, ModelFault: faulty, HTTPException: refused, Unavailable: busy}
-    handlers.update({ClientDisconnect: gone_away, Exception: failed})
-    app = Starlette(routes=routes, exception_handlers=handlers)
+    kinds: Any = (InputError, Unavailable, HTTPException, ClientDisconnect, Exception)
+    app = Starlette(routes=routes, exception_handlers=dict.fromkeys(kinds, failed))
     app.router.redirect_slashes = False
     return Front(app, metrics, hosts)
 
@@ -100,7 +119,10 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        start, status = time.perf_counter(), 500
+        start, status, app = time.perf_counter(), 500, self.app
+        host = Headers(scope=scope).get("host", "")
+        if self.hosts is not None and host_name(host) not in self.hosts:
+            app = json_error(421, f"this server is not called {host:.60}: give it the name with --allowed-host")
 
         async def noted(event: Message) -> None:
             nonlocal status
@@ -110,18 +132,12 @@ class Front:
             await send(event)
 
         try:
-            await (self.refusal(Headers(scope=scope).get("host", "")) or self.app)(scope, receive, noted)
+            await app(scope, receive, noted)
         finally:
             path = scope["path"] if scope["path"] in PATHS else "other"
             self.metrics.requests.labels(path, status).inc()
             if (path, status) == (PREDICT, 200):
                 self.metrics.seconds.observe(time.perf_counter() - start)
-
-    def refusal(self, host: str) -> Response | None:
-        """Of a request with this header; None for one that is let in."""
-        if self.hosts is None or host_name(host) in self.hosts:
-            return None
-        return json_error(421, f"this server is not called {host:.60}: give it the name with --allowed-host")
 
 
 def host_name(host: str) -> str | None:
@@ -141,22 +157,15 @@ def page_file(path: str, media: str) -> Any:
     return page
 
 
-# --- the body of a request -----------------------------------------------------------------------
-
-
-def check_type(headers: Headers) -> None:
-    """Raise HTTPException for another body than JSON, which pages of other sites can send without being asked."""
-    given = headers.get("content-type", "none")
-    if given.partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, f"Content-Type {given:.60}: give application/json, in UTF-8")
-
-
 async def read_body(request: Request, most: int) -> bytes:
-    """All of it.
+    """Return the body of a request, which must be JSON: other types pages of other sites can send without being asked.
 
     Raises:
-        HTTPException: it has more than ``most`` bytes.
+        HTTPException: it is of another type, or has more than ``most`` bytes.
     """
+    given = request.headers.get("content-type", "none")
+    if given.partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, f"Content-Type {given:.60}: give application/json, in UTF-8")
     too_long = HTTPException(413, f"the body has more than {most} bytes: give fewer texts at a time")
     if int(request.headers.get("content-length", "0")) > most:
         raise too_long
@@ -174,39 +183,24 @@ async def disconnected(request: Request) -> None:
         pass
 
 
-# --- answers that are none -----------------------------------------------------------------------
-
-
-def json_error(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def json_error(status: int, message: str, headers: Any = None) -> Response:
     return JSONResponse({"error": one_line(message)}, status, headers)
 
 
-async def malformed(request: Request, error: Exception) -> Response:
-    return json_error(400, str(error))
-
-
-async def faulty(request: Request, error: Exception) -> Response:
-    logger.error(one_line(str(error)))
-    return await failed(request, error)
-
-
-async def busy(request: Request, error: Exception) -> Response:
-    return json_error(503, f"{error}: ask again", AGAIN)
-
-
-async def refused(request: Request, error: Exception) -> Response:
-    """Also for paths and methods that are not there."""
-    assert isinstance(error, HTTPException)
-    message = error.detail
-    if error.status_code in (404, 405):
-        asked = f"{request.method:.20} {request.url.path:.60}"
-        message = f"{asked} is not here: ask POST {PREDICT}, or GET {', '.join(PATHS[1:])}"
-    return json_error(error.status_code, message, dict(error.headers or {}))
-
-
-async def gone_away(request: Request, error: Exception) -> Response:
-    return Response(status_code=GONE)
-
-
 async def failed(request: Request, error: Exception) -> Response:
+    """Answer a request that failed, also one for a path or a method that is not there."""
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=GONE)
+    if isinstance(error, Unavailable):
+        return json_error(503, f"{error}: ask again", {"Retry-After": "1"})
+    if isinstance(error, HTTPException):
+        message = error.detail
+        if error.status_code in (404, 405):
+            asked = f"{request.method:.20} {request.url.path:.60}"
+            message = f"{asked} is not here: ask POST {PREDICT}, or GET {', '.join(PATHS[1:])}"
+        return json_error(error.status_code, message, error.headers)
+    if isinstance(error, InputError) and not isinstance(error, ModelFault):
+        return json_error(400, str(error))
+    if isinstance(error, ModelFault):  # others starlette hands on to the log
+        logger.error(one_line(str(error)))
     return json_error(500, "the server failed at this request: its log says how")

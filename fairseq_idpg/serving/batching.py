@@ -9,8 +9,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from ..errors import ModelLost
-from .questions import Question
-from .served import Row, Served
+from .questions import Question, Row, Served
 
 BATCHES = 4  # of the model, whose texts are sorted by length together, see ``Predictor.predict``
 
@@ -59,16 +58,14 @@ class Batcher:
         self.hurried = False
         self.closed = False
         self.condition = threading.Condition()
-        self.thread = threading.Thread(target=self._work, name="model")
-        self.opened: Callable[[], None] = lambda: None
-        self.ended: Callable[[], None] = lambda: None
+        self.thread: threading.Thread  # once it has started
 
     def start(self, opened: Callable[[], None], ended: Callable[[], None]) -> None:
         """Start the thread; it calls ``opened`` once the model is there, and ``ended`` when nothing is taken any more.
 
         ``error`` is then what ended it too early.
         """
-        self.opened, self.ended = opened, ended
+        self.thread = threading.Thread(target=self._work, args=(opened, ended), name="model")
         self.thread.start()
 
     def hurry(self) -> None:
@@ -116,13 +113,18 @@ class Batcher:
             self.condition.notify()
         return job.answer
 
-    def _work(self) -> None:
+    def _work(self, opened: Callable[[], None], ended: Callable[[], None]) -> None:
         try:
             self.served = self.open_model()
             if not self.closed:
-                self.opened()
+                opened()
             while self.lost is None and (jobs := self._next()):
-                for group in in_groups(jobs):
+                # of those whose requests still wait, what can be answered together
+                groups: dict[tuple[Any, ...], list[Job]] = {}
+                for job in jobs:
+                    if job.answer.set_running_or_notify_cancel():
+                        groups.setdefault(job.question.way, []).append(job)
+                for group in groups.values():
                     self._answer(group)
             self.error = self.lost
         except BaseException as error:
@@ -133,7 +135,7 @@ class Batcher:
             for job in self.jobs:
                 if job.answer.set_running_or_notify_cancel():
                     job.answer.set_exception(Unavailable("the server is about to end"))
-            self.ended()
+            ended()
 
     def _next(self) -> list[Job]:
         """The jobs that have waited longest; none at the end."""
@@ -173,12 +175,3 @@ class Batcher:
         self.answered(len(texts))
         for job in jobs:
             job.answer.set_result([*itertools.islice(rows, len(job.question.texts))])
-
-
-def in_groups(jobs: list[Job]) -> list[list[Job]]:
-    """Those whose requests still wait, in groups that can be answered together."""
-    groups: dict[tuple[Any, ...], list[Job]] = {}
-    for job in jobs:
-        if job.answer.set_running_or_notify_cancel():
-            groups.setdefault(job.question.way, []).append(job)
-    return [*groups.values()]

@@ -70,15 +70,22 @@ def take_no_more(listening: socket.socket) -> None:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's, which at its end still answers what is asked on connections made until then.
+    """uvicorn's, of one process for many connections, which at its end still answers what is asked on those made.
 
     ``ending`` is called when no more will come. No client keeps it from its end for more than ``WAIT`` seconds, unless
     an answer is due.
     """
 
-    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]):
+    def __init__(self, app: ASGIApp, ending: Callable[[], None]):
+        options: Any = dict.fromkeys(("access_log", "server_header", "proxy_headers"), False)
+        logs: Any = {"log_config": None, "log_level": "warning"}
+        config = uvicorn.Config(app, http=Connection, ws="none", loop="asyncio", lifespan="off", **logs, **options)
         super().__init__(config)
         self.ending = ending
+        with contextlib.suppress(ValueError, OSError):
+            soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+            wanted = FILES if most == resource.RLIM_INFINITY else min(FILES, most)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), most))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listening in sockets or ():
@@ -93,26 +100,3 @@ class HttpServer(uvicorn.Server):
         self.ending()
         await asyncio.sleep(SHORT)  # the loop accepts what the kernel has: close() would reset it
         await super().shutdown(sockets)
-
-
-def http_server(app: ASGIApp, ending: Callable[[], None]) -> HttpServer:
-    """A server of one process for many connections."""
-    with contextlib.suppress(ValueError, OSError):
-        soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = FILES if most == resource.RLIM_INFINITY else min(FILES, most)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), most))
-    return HttpServer(
-        uvicorn.Config(
-            app,
-            http=Connection,
-            ws="none",
-            loop="asyncio",
-            lifespan="off",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-        ),
-        ending,
-    )

@@ -1,16 +1,19 @@
-"""What requests ask for."""
+"""What requests ask for, and what the model, or several tasks on one backbone, answer."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from preprocess.readers import distinct
 
 from ..errors import InputError
-from ..inference.prediction import Text
-from ..inference.reading import check_filled, of_value
+from ..inference.files import Text, check_filled, of_value, row
+from ..inference.many import ManyTasks
+from ..inference.predictor import Predictor
+from ..inference.prompts import check_has_rows, has_rows
 
 WORDS, MOST_WORDS = 5, 100
+Row = dict[str, Any]
 
 
 class Question(NamedTuple):
@@ -32,37 +35,6 @@ class Question(NamedTuple):
         return self[1:]
 
 
-def text_name(number: int) -> str:
-    """Of a text by its number, counted from 0, for errors."""
-    return f"text {number + 1}"
-
-
-def read_question(body: bytes, most_texts: int) -> Question:
-    """A question out of JSON: an object with some of ``KEYS``, each text as in a line of a JSON file.
-
-    Raises:
-        InputError: it is something else, or has more texts than ``most_texts``.
-    """
-    try:
-        asked = json.loads(body.decode(), object_pairs_hook=distinct, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the body is not JSON ({error})") from None
-    if not isinstance(asked, dict) or not asked.keys() <= KEYS.keys():
-        raise InputError(f"the body {asked!r:.60} is no JSON object with some of {', '.join(KEYS)}")
-    given = {key: value for key, value in asked.items() if value is not None}
-    for key, value in {"texts": None, **given}.items():
-        fits, remedy = KEYS[key]
-        if not fits(value):
-            raise InputError(f"{key} {value!r:.60}: give {remedy}")
-    names = given.get("tasks")
-    return Question(
-        read_texts(given["texts"], most_texts),
-        names if names is None else tuple(dict.fromkeys([names] if isinstance(names, str) else names)),
-        given.get("prompts", False),
-        given.get("words", WORDS),
-    )
-
-
 def are_names(value: Any) -> bool:
     names = [value] if isinstance(value, str) else value
     return isinstance(names, list) and bool(names) and all(isinstance(name, str) for name in names)
@@ -82,14 +54,86 @@ def refuse(name: str) -> None:
     raise ValueError(f"{name} is no number")
 
 
-def read_texts(values: list[Any], most: int) -> list[Text]:
-    if len(values) > most:
-        raise InputError(f"{len(values)} texts are too many: give {most} at a time")
-    texts = []
-    for number, item in enumerate(values):
+def text_name(number: int) -> str:
+    """Return the name of a text by its number, counted from 0, for errors."""
+    return f"text {number + 1}"
+
+
+def read_question(body: bytes, most_texts: int) -> Question:
+    """Return a question out of JSON: an object with some of ``KEYS``, each text as in a line of a JSON file.
+
+    Raises:
+        InputError: it is something else, or has more texts than ``most_texts``.
+    """
+    try:
+        asked = json.loads(body.decode(), object_pairs_hook=distinct, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the body is not JSON ({error})") from None
+    if not isinstance(asked, dict) or not asked.keys() <= KEYS.keys():
+        raise InputError(f"the body {asked!r:.60} is no JSON object with some of {', '.join(KEYS)}")
+    given = {key: value for key, value in asked.items() if value is not None}
+    for key, value in {"texts": None, **given}.items():
+        fits, remedy = KEYS[key]
+        if not fits(value):
+            raise InputError(f"{key} {value!r:.60}: give {remedy}")
+    if len(given["texts"]) > most_texts:
+        raise InputError(f"{len(given['texts'])} texts are too many: give {most_texts} at a time")
+    for number, value in enumerate(given["texts"]):
         try:
-            texts.append(of_value(item))
-            check_filled(texts[-1])
+            given["texts"][number] = of_value(value)
+            check_filled(given["texts"][number])
         except ValueError as error:
             raise InputError(f"{text_name(number)}: {error}") from None
-    return texts
+    if "tasks" in given:
+        names = given["tasks"]
+        given["tasks"] = tuple(dict.fromkeys([names] if isinstance(names, str) else names))
+    return Question(**given)
+
+
+class Served:
+    """The model, and its tasks by their names.
+
+    Answers are the rows of ``python -m fairseq_idpg.predict --format jsonl``: of one checkpoint label, probability and
+    probabilities, or score; of several ``tasks``, these of each.
+    """
+
+    def __init__(self, model: Predictor | ManyTasks):
+        self.model = model
+        self.tasks: Mapping[str, Predictor]
+        self.tasks = model.tasks if isinstance(model, ManyTasks) else {model.record.task or "task": model}
+
+    def described(self) -> list[Row]:
+        """Return each task: its labels (None for scores), what it reads, and whether it has prompt rows to show."""
+        found = []
+        for name, task in self.tasks.items():
+            efl = task.description  # of a class: then sentences are read too, and answered by the classes of these
+            kinds = [*(["sentence"] if efl or not task.record.pairs else []), *(["pair"] if task.record.pairs else [])]
+            labels = (efl.labels if efl else task.labels) or None
+            found.append({"task": name, "labels": labels, "reads": kinds, "prompts": has_rows(task.model)})
+        return found
+
+    def check(self, question: Question) -> None:
+        """Raise InputError for what the tasks cannot answer, as far as that is seen before texts are encoded."""
+        for name in self.chosen(question):
+            if name not in self.tasks:
+                raise InputError(f"task {name:.60} is not served: choose among {', '.join(self.tasks)}")
+            try:
+                self.tasks[name].check(question.texts, text_name)
+                if question.prompts:
+                    check_has_rows(self.tasks[name].model)
+            except InputError as error:
+                raise InputError(f"task {name}: {error}") from None
+
+    def chosen(self, question: Question) -> list[str]:
+        """Return names of tasks."""
+        return list(self.tasks if question.tasks is None else question.tasks)
+
+    def answer(self, question: Question, batch_size: int) -> list[Row]:
+        """Return a row for each text of a checked question.
+
+        Raises:
+            InputError: see ``Predictor.predict``.
+        """
+        names = {"tasks": self.chosen(question)} if isinstance(self.model, ManyTasks) else {}
+        options: Any = {"prompts": question.prompts, "words": question.words, "name": text_name, **names}
+        return [row(found) for found in self.model.predict(question.texts, batch_size=batch_size, **options)]

@@ -64,13 +64,3 @@ def plain_state(model, tokens: list[int], position: int) -> np.ndarray:
 def plain_cosine(a: np.ndarray, b: np.ndarray) -> float:
     dot = sum(float(x) * float(y) for x, y in zip(a, b))
     return dot / (sum(float(x) ** 2 for x in a) ** 0.5 * sum(float(y) ** 2 for y in b) ** 0.5)
-
-
-def plain_pearson(a: list[float], b: list[float]) -> float:
-    mean_a, mean_b = sum(a) / len(a), sum(b) / len(b)
-    return plain_cosine([x - mean_a for x in a], [y - mean_b for y in b])
-
-
-def plain_ranks(values: list[float]) -> list[float]:
-    """1 for the smallest; equal ones share the mean of their ranks."""
-    return [sum(other < x for other in values) + (sum(other == x for other in values) + 1) / 2 for x in values]

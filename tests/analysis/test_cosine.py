@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 
 from fairseq_idpg.analysis.__main__ import main
-from fairseq_idpg.analysis.cosine import Ranking, bar_figure, numbers, report
-from fairseq_idpg.analysis.sentences import SINGLE_POSITION, cut_sentences, sentence_dataset
-from fairseq_idpg.inference.trained import load_dictionary, load_trained, load_untrained
+from fairseq_idpg.analysis.cosine import (
+    SINGLE_POSITION,
+    bar_figure,
+    correlations,
+    count_groups,
+    gold_scores,
+    group_names,
+    numbers,
+    ranked,
+    report,
+    sentence_dataset,
+)
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.inference.load import load_trained, load_untrained
+from fairseq_idpg.inference.text import load_dictionary
 from preprocess.data_folder import DataFolder
 from tests.analysis.conftest import PAIRS, edited
-from tests.analysis.plain_pass import plain_cosine, plain_pearson, plain_ranks, plain_state
+from tests.analysis.plain_pass import plain_cosine, plain_state
 from tests.folders import write_backbone, write_folder
 
 
@@ -42,9 +56,9 @@ def plain_cosines(loaded, data, position):
 def check_against_loops(model, scores, expected):
     assert model["cosines"] == pytest.approx(expected, abs=1e-5)
     assert np.std(expected) > 1e-3  # the pairs do differ
-    assert model["pearson"] == pytest.approx(plain_pearson(model["cosines"], scores), abs=1e-6)
-    ranks = plain_ranks(model["cosines"]), plain_ranks(scores)
-    assert model["spearman"] == pytest.approx(plain_pearson(*ranks), abs=1e-6)
+    assert model["pearson"] == pytest.approx(np.corrcoef(model["cosines"], scores)[0, 1], abs=1e-6)
+    ranks = rankdata(model["cosines"]), rankdata(scores)  # equal ones share the mean of their ranks
+    assert model["spearman"] == pytest.approx(np.corrcoef(*ranks)[0, 1], abs=1e-6)
     for k, counts in model["top"].items():
         plain = [0] * 5
         for i in sorted(range(PAIRS), key=lambda i: -model["cosines"][i])[: int(k)]:
@@ -117,7 +131,7 @@ def test_long_sentences_are_cut_and_counted(tmp_path):
     backbone = load_untrained(str(write_backbone(tmp_path / "model.pt", max_positions=8)), dictionary)
     dataset = sentence_dataset(backbone, str(tmp_path / "data"), "input0", "valid", 0)
     lengths = DataFolder(tmp_path / "data").rows("input0", "valid").lengths - 1
-    assert cut_sentences(dataset) == int((lengths > 6).sum()) > 0
+    assert dataset.places.shorten.cut.sum() == int((lengths > 6).sum()) > 0
     for i, length in enumerate(lengths):
         tokens = dataset[i]["net_input.src_tokens"].tolist()
         assert len(tokens) == min(length, 6) + 2 and tokens[-1] == 2
@@ -128,9 +142,11 @@ def by_hand():
     """Six pairs, two models; the first ranks them by their scores, the second the other way round."""
     scores = np.array([5.0, 4.2, 3.1, 2.0, 0.9, 0.0])
     cosines = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
-    rankings = [Ranking("prompts", "p.pt", 0, cosines), Ranking("vanilla", "v.pt", None, -cosines, cut=2)]
-    options = {"data": "STS-B-bin", "split": "valid", "top_k": [2, 4], "groups": 5}
-    return numbers(rankings, scores, type("Options", (), options))
+    args = SimpleNamespace(data="STS-B-bin", split="valid", top_k=[2, 4], groups=5)
+    facts = ("prompts", "p.pt", 0, 0), ("vanilla", "v.pt", None, 2)
+    keys = "name", "path", "prompt_position", "sentences_cut"
+    models = [{**dict(zip(keys, of)), **ranked(sign * cosines, scores, args)} for of, sign in zip(facts, (1, -1))]
+    return numbers(models, scores, args)
 
 
 def test_text(by_hand):
@@ -201,3 +217,57 @@ def test_data_of_a_dictionary_of_the_same_size(tuned, tmp_path):
     (other / "label" / "valid.label").write_text("0.5\n" * 13)
     with pytest.raises(SystemExit, match="the dictionary of the text .* is not the one that this checkpoint"):
         cosine(other, "--path", tuned, "--top-k", 5)
+
+
+def test_groups_are_half_open_but_for_the_last():
+    assert group_names(5) == ["[0, 1)", "[1, 2)", "[2, 3)", "[3, 4)", "[4, 5]"]
+    assert group_names(2) == ["[0, 2.5)", "[2.5, 5]"]
+    assert count_groups(np.array([0, 0.99, 1, 2.5, 3, 3.99, 4, 5, 5]), 5) == [2, 1, 1, 2, 3]
+    assert count_groups(np.array([0, 2.4, 2.5, 5]), 2) == [2, 2]
+    assert count_groups(np.array([]), 3) == [0, 0, 0]
+
+
+def test_every_score_that_fifths_of_a_point_make_is_in_its_group():
+    """A score is divided by 5 in the folder and multiplied by 5 again: 3.0 may not become 2.9999999."""
+    scores = [i / 25 for i in range(126)]
+    for score in scores:
+        read = float(f"{score / 5:.4f}") * 5
+        for groups in (5, 25):
+            group = min(int(round(score * 1000)) * groups // 5000, groups - 1)
+            assert count_groups(np.array([read]), groups) == [int(i == group) for i in range(groups)], score
+
+
+def test_correlations_with_equal_scores():
+    scores, cosines = [0.0, 5.0, 5.0, 1.0], [0.5, 0.25, 0.75, 0.5]
+    found = correlations(np.array(cosines), np.array(scores))["spearman"]
+    assert found == pytest.approx(np.corrcoef(rankdata(cosines), rankdata(scores))[0, 1])
+    assert correlations(np.array(cosines), np.ones(4)) == {"spearman": None, "pearson": None}
+
+
+def scores_of(folder, lines, largest=1.0):
+    (folder / "label" / "valid.label").write_text("".join(f"{line}\n" for line in lines))
+    return gold_scores(DataFolder(folder), "valid", largest)
+
+
+def test_reading_scores(tmp_path):
+    folder = write_folder(tmp_path / "data", regression=True, splits={"valid": 3})
+    assert scores_of(folder, ["0", "0.6", "1"]).tolist() == [0, 3, 5]
+    assert scores_of(folder, ["0", "3.0", "5.000"], largest=5).tolist() == [0, 3, 5]
+    for lines, named in (
+        (["0", "1.2", "1"], "line 2 has 1.2.*--largest-score"),
+        (["0", "0.2", "-1"], "line 3 has -1"),
+        (["nan", "0", "1"], "valid.label line 1: 'nan'"),
+        (["0", "1"], "label 2"),
+    ):
+        with pytest.raises(InputError, match=named):
+            scores_of(folder, lines)
+
+
+def test_data_without_scores(tmp_path):
+    for options, named in (({"pairs": False, "regression": True}, "has single sentences"), ({}, "has classes")):
+        with pytest.raises(InputError, match=named):
+            gold_scores(DataFolder(write_folder(tmp_path / named, **options)), "valid", 1)
+    folder = write_folder(tmp_path / "pairs", regression=True)
+    (folder / "label" / "valid.label").unlink()
+    with pytest.raises(InputError, match="split valid of .* has no labels"):
+        gold_scores(DataFolder(folder), "valid", 1)

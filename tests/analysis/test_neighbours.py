@@ -9,8 +9,9 @@ import torch
 
 from fairseq_idpg import load
 from fairseq_idpg.analysis.__main__ import main
-from fairseq_idpg.inference.trained import load_dictionary, load_trained
-from fairseq_idpg.inference.vocabulary import NearestWords, Vocabulary
+from fairseq_idpg.inference.load import load_trained
+from fairseq_idpg.inference.prompts import NearestWords, Vocabulary
+from fairseq_idpg.inference.text import load_dictionary
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER
 from tests.analysis.conftest import edited
@@ -126,10 +127,11 @@ def test_nearest_words_by_hand(tmp_path):
     """Symbols that are words stand as they are; <pad> and fillers are no words; cosines do not see lengths."""
     (tmp_path / "dict.txt").write_text("great 9\nbad 8\nmadeupword0000 0\n")
     vocabulary = Vocabulary.read(tmp_path / "dict.txt", None, None)
-    assert vocabulary.candidates().tolist() == [0, 2, 3, 4, 5, 7]
     table = torch.tensor([[0, 0, 1.0], [9, 9, 9], [0, 0, -1], [0, 0, 1], [2, 0, 0], [0, 3, 0], [9, 9, 9], [0, 0, 1]])
     rows = torch.tensor([[5.0, 1, 0], [0, -1, -2], [0, 0, 0]])
-    lines = NearestWords(vocabulary, table).lines(rows, 2)
+    words = NearestWords(vocabulary, table)
+    assert words.candidates.tolist() == [0, 2, 3, 4, 5, 7]
+    lines = words.lines(rows, 2)
     assert lines == [
         "  row 1  'great' 0.981  'bad' 0.196",
         "  row 2  </s> 0.894     'great' 0.000",

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.inference.trained import load_untrained
+from fairseq_idpg.inference.load import load_untrained
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.saving.backbone_file import read_backbone
 from tests.folders import write_backbone

@@ -110,7 +110,7 @@ def test_one_answer_of_each_question_is_chosen(tmp_path):
 
 def test_several_tasks(idpg, tmp_path, capsys, monkeypatch):
     """By names and without, all at once or one by one, in more chunks than one."""
-    monkeypatch.setattr("fairseq_idpg.inference.predict.CHUNK", 5)
+    monkeypatch.setattr("fairseq_idpg.predict.CHUNK", 5)
     texts, path = inputs("pairs"), tmp_path / "x.tsv"
     path.write_text("".join(f"{a}\t{b}\n" for a, b in texts))
     paths = [f"same={idpg('pairs')}", idpg("scores")]

@@ -80,14 +80,3 @@ def test_other_vectors_are_refused(checkpoint, place, folders, vectors, tmp_path
         load_on_folder(str(checkpoint), str(folder), cpu=True)
     plain = write_checkpoint(tmp_path / "plain.pt", folders["pairs"], place / "backbone" / "model.pt")
     load_on_folder(str(plain), str(folder), cpu=True)  # reads none of them
-
-
-def test_word_vectors_among_several_tasks(checkpoint, place, folders, vectors):
-    """Every task gets M(x) of its own kind, in mixed batches."""
-    plain = write_checkpoint(place / "beside-glove.pt", folders["pairs"], place / "backbone" / "model.pt", "--phm-n", 4)
-    texts = [("red cat", "dog"), ("Blue, cat!", "unheard of"), ("red", "fast fast fast")]
-    found = load({"glove": checkpoint, "plain": plain}, device="cpu", vectors=vectors).predict(texts, batch_size=4)
-    for name, path, more in (("glove", checkpoint, {"vectors": vectors}), ("plain", plain, {})):
-        alone = load(path, device="cpu", **more).predict(texts)
-        for together, one in zip(found, alone):
-            assert together[name].probabilities == pytest.approx(one.probabilities, abs=1e-6)

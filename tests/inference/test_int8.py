@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,17 +70,6 @@ def test_is_what_it_says(seed, sizes, scale, shift):
 
 
 @needs_instructions
-def test_tokens_do_not_see_each_other():
-    torch.manual_seed(0)
-    layer, x = Int8Linear(linear(48, 32)), torch.randn(7, 3, 48) * torch.logspace(-3, 3, 7)[:, None, None]
-    with torch.no_grad():
-        together = layer(x)
-        for t in range(7):
-            assert torch.equal(layer(x[t]), together[t])
-        assert torch.equal(layer(x[:, :1]), together[:, :1])
-
-
-@needs_instructions
 def test_pads_and_numbers_that_are_none_and_gradients():
     layer = Int8Linear(linear(8, 4))
     with torch.no_grad():
@@ -111,23 +99,6 @@ def test_a_model_says_nearly_the_same(method, place, folders, tmp_path):
     model, task = load_on_folder(str(path), str(folders["pairs"]), cpu=True, int8=True)
     outputs = torch.from_numpy(predict_split(model, task, "valid", 5).outputs).softmax(1).numpy()
     assert outputs == pytest.approx(found, abs=1e-6)
-
-
-@needs_instructions
-def test_several_tasks_share_what_is_rounded(place, folders, tmp_path):
-    def write(name: str, *options: object) -> Path:
-        backbone = place / "backbone" / "model.pt"
-        return write_checkpoint(tmp_path / f"{name}.pt", folders["pairs"], backbone, "--method", *options)
-
-    paths = {"idpg": write("idpg", "m-idpg-phm", "--phm-n", 4), "lora": write("lora", "lora-all")}
-    many, texts = load(paths, device="cpu", int8=True), inputs("pairs")
-    encoders = [many[name].model.encoder for name in many.names]
-    assert all(encoder is encoders[0] for encoder in encoders)
-    assert any(isinstance(module, Int8Linear) for module in encoders[0].modules())
-    answers = many.predict(texts)
-    for name, path in paths.items():
-        expected = probabilities(load(path, device="cpu").predict(texts))
-        assert probabilities(answer[name] for answer in answers) == pytest.approx(expected, abs=TOLERANCE)
 
 
 def test_a_cpu_without_its_instructions_is_refused(idpg, monkeypatch):

@@ -12,7 +12,7 @@ from fairseq_idpg import load, predict
 from fairseq_idpg.backbone.encoder import OpenTransformerEncoder
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
-from fairseq_idpg.serving.served import Served
+from fairseq_idpg.serving.questions import Served
 from tests.command_line import until
 from tests.inference.conftest import inputs
 from tests.serving.running import ask, in_thread

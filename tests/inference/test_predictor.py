@@ -1,4 +1,4 @@
-"""Predictions for sentences in memory are those for a binarized folder, in any order and any batches."""
+"""Predictions for sentences in memory are those for a binarized folder, in any order and batches; prompt rows; EFL."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import pytest
 import torch
 
 from fairseq_idpg import load
+from fairseq_idpg.analysis.neighbours import generated_rows
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from preprocess.splits import EFL_DESCRIPTIONS
 from tests.folders import write_backbone, write_folder
-from tests.inference.conftest import KINDS, LABELS, inputs
+from tests.inference.conftest import KINDS, LABELS, inputs, texts
 from tests.inference.saved import write_checkpoint
+from tests.preprocess.commands import run as preprocess
 
 
 def outputs_of_folder(checkpoint, folder) -> np.ndarray:
@@ -74,3 +77,95 @@ def test_features_are_those_of_whoever_asked(idpg):
         (found,) = model.predict(["red cat"], features=True)
         assert torch.is_grad_enabled() and not found.features.requires_grad
     assert found.features.untyped_storage().nbytes() == found.features.nbytes
+
+
+def rows_of(found, layer: int = 0) -> torch.Tensor:
+    """N x t x d."""
+    return torch.stack([torch.stack([row.vector for row in p.prompts if row.layer == layer]) for p in found])
+
+
+def made(place, folders, path, *options):
+    return load(write_checkpoint(path, folders["pairs"], place / "backbone" / "model.pt", *options), device="cpu")
+
+
+@pytest.mark.parametrize("insertion", ["add", "replace", "late"])
+def test_rows_of_every_layer_are_those_that_were_generated(insertion, place, folders, tmp_path):
+    options = ["--method", "m-idpg-dnn", "--prompt-length", 3, "--prompt-insertion", insertion]
+    model = made(place, folders, tmp_path / "x.pt", *options)
+    model.task.cfg.data = str(folders["pairs"])
+    dataset = model.task.load_dataset("valid")
+    net_input = dataset.collater([dataset[i] for i in range(16)])["net_input"]
+    predictions = model.predict(inputs("pairs"), batch_size=4, prompts=True)
+    assert all([row.layer for row in each.prompts] == [0, 0, 0, 1, 1, 1, 2, 2, 2] for each in predictions)
+    for layer in range(3):
+        expected = generated_rows(model.model, model.model.method, net_input, layer)
+        found = rows_of(predictions, layer)
+        assert found.shape == (16, 3, 32) and torch.allclose(found, expected, atol=1e-5)
+        assert (found[0] - found[1]).abs().max() > 1e-4
+    assert predictions[0].plain()["prompt_layers"] == [row.layer for row in predictions[0].prompts]
+
+
+def test_rows_belong_to_whoever_asked(place, folders, tmp_path):
+    """Of a prompt for all inputs, too, they are numbers of their own, not the model's parameter."""
+    model = made(place, folders, tmp_path / "x.pt", "--method", "p-tuning-v2", "--prompt-length", 3)
+    first, second = ([row.vector for row in p.prompts] for p in model.predict(inputs("pairs")[:2], prompts=True))
+    expected = model.model.method.table.flatten(0, 1).clone()
+    first[0].numpy()[:] = 100  # refused of what has a gradient
+    assert torch.equal(torch.stack(second), expected)
+    assert torch.equal(model.model.method.table.flatten(0, 1), expected)
+
+
+def test_nearest_words(place, folders, tmp_path):
+    """A row that is a word's embedding resembles this word most."""
+    model = made(place, folders, tmp_path / "x.pt", "--method", "prompt-tuning", "--prompt-length", 2)
+    embeddings = model.model.encoder.sentence_encoder.embed_tokens.weight
+    word = model.text.encode(["Q"])[0][0]
+    with torch.no_grad():
+        model.model.method.table[0, 1] = 2 * embeddings[word]
+    _, row = model.predict([("a", "b")], prompts=True, words=3)[0].prompts
+    assert row.words[0][0] == "'Q'" and abs(row.words[0][1] - 1) < 1e-5
+    assert len(row.words) == 3 and row.words[1][1] < 0.999
+    with pytest.raises(InputError, match="words 1000"):
+        model.predict([("a", "b")], prompts=True, words=1000)
+
+
+@pytest.fixture(scope="module")
+def data(place):
+    """Entailment pairs made of sentences."""
+    raw = place / "raw" / "SST-2"
+    raw.mkdir(parents=True)
+    for seed, file in enumerate(("train.tsv", "dev.tsv")):
+        lines = (f"{text}\t{number % 2}\n" for number, (text,) in enumerate(texts(16, 1, seed)))
+        (raw / file).write_text("sentence\tlabel\n" + "".join(lines))
+    command = ["SST-2", "--raw", raw.parent, "--efl", "--vocab", place / "vocab", "--out", place / "efl"]
+    assert preprocess([str(part) for part in command]) == 0
+    return place / "efl" / "SST-2-bin"
+
+
+def test_a_sentence_has_the_class_that_its_description_has(place, data):
+    path = write_checkpoint(place / "efl.pt", data, place / "backbone" / "model.pt", "--method", "efl")
+    model, sentences = load(path, "cpu"), [text for (text,) in texts(16, 1, 1)]
+    classes = model.predict(sentences)
+    pairs = model.predict([(text, EFL_DESCRIPTIONS["SST-2"]["1"]) for text in sentences])
+    for of_class, of_pair in zip(classes, pairs):
+        assert set(of_pair.probabilities) == {"entailment", "not_entailment"} and set(of_class.probabilities) == {
+            "0",
+            "1",
+        }
+        assert of_class.probabilities["1"] == pytest.approx(of_pair.probabilities["entailment"], abs=1e-6)
+        assert of_class.label == ("1" if of_pair.label == "entailment" else "0")
+        assert isinstance(of_class.text, str)
+
+
+def test_sentences_among_several_tasks(place, data, folders):
+    """One list of sentences: a task of entailment pairs gives their classes, one of sentences its own."""
+    folders, backbone = {"described": data, "plain": folders["singles"]}, place / "backbone" / "model.pt"
+    idpg = ["--method", "m-idpg-phm", "--phm-n", 4]  # with M(x) of other tokens
+    paths = {name: write_checkpoint(place / f"{name}.pt", folder, backbone, *idpg) for name, folder in folders.items()}
+    sentences = [text for (text,) in texts(8, 1, 1)]
+    found = load(paths, device="cpu").predict(sentences, batch_size=5)
+    for name, path in paths.items():
+        for together, alone in zip(found, load(path, device="cpu").predict(sentences)):
+            assert together[name].label == alone.label
+            assert together[name].probabilities == pytest.approx(alone.probabilities, abs=1e-6)
+    assert set(found[0]["described"].probabilities) == {"0", "1"}

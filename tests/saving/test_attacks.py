@@ -14,7 +14,8 @@ from fairseq.models.roberta.model import RobertaClassificationHead
 from checkpoints.convert_released import convert
 from fairseq_idpg import load
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.inference.trained import load_dictionary, load_trained
+from fairseq_idpg.inference.load import load_trained
+from fairseq_idpg.inference.text import load_dictionary
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.saved import load_saved
 from fairseq_idpg.methods.prompts.task_prompts import TaskPrompts

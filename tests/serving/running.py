@@ -15,10 +15,9 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from fairseq_idpg.errors import ModelFault, ModelLost
-from fairseq_idpg.serving.app import build_app
+from fairseq_idpg.serving.app import Metrics, build_app
 from fairseq_idpg.serving.batching import Batcher
-from fairseq_idpg.serving.http import http_server
-from fairseq_idpg.serving.metrics import Metrics
+from fairseq_idpg.serving.http import HttpServer
 from tests.command_line import FORKS, uncaught
 
 JSON = {"Content-Type": "application/json"}
@@ -167,9 +166,8 @@ def in_thread(
     metrics, opened = Metrics(), threading.Event()
     open_model = served if callable(served) else lambda: served
     batcher = Batcher(open_model, 4, window, limit, metrics.answered)
-    metrics.watch(lambda: batcher.waiting)
     options = {"most_bytes": 1000, "most_texts": 5, "hosts": {"127.0.0.1"}, **options}
-    server = http_server(build_app(batcher, metrics, **options), batcher.hurry)
+    server = HttpServer(build_app(batcher, metrics, **options), batcher.hurry)
     with socket.create_server(("127.0.0.1", 0), backlog=100) as bound:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()

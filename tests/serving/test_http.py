@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from fairseq_idpg.serving import http as http_module
-from fairseq_idpg.serving.http import http_server
+from fairseq_idpg.serving.http import HttpServer
 from tests.command_line import until
 
 
@@ -25,7 +25,7 @@ async def greet(scope, receive, send) -> None:
 
 def test_connections_that_the_kernel_took_while_the_server_was_busy_are_answered():
     """They come between the server's last look at its socket and its end: closing the socket would reset them."""
-    server = http_server(greet, lambda: None)
+    server = HttpServer(greet, lambda: None)
     busy, may_end = threading.Event(), threading.Event()
 
     async def end_once_it_may(counter: int) -> bool:
@@ -57,7 +57,7 @@ def answer(client: socket.socket) -> bytes:
 @contextlib.contextmanager
 def serving(app) -> Iterator[SimpleNamespace]:
     """A server in a thread, and where it listens; it must end."""
-    server = http_server(app, lambda: None)
+    server = HttpServer(app, lambda: None)
     with socket.create_server(("127.0.0.1", 0), backlog=100) as bound:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairseq_idpg.serving.questions import Question, read_question
-from preprocess.errors import InputError, one_line
+from preprocess.errors import InputError
 
 
 def read(asked) -> Question:
@@ -52,21 +50,3 @@ def test_questions():
 def test_what_is_no_question(asked, named):
     with pytest.raises(InputError, match=named):
         read(asked)
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
-    max_leaves=9,
-)
-NAMED = st.fixed_dictionaries({}, optional={key: VALUES for key in ("texts", "tasks", "prompts", "words", "other")})
-
-
-@given(st.binary(max_size=99) | (NAMED | VALUES).map(lambda value: json.dumps(value).encode()))
-def test_anything_is_a_question_or_refused_in_one_line(body):
-    try:
-        question = read_question(body, most_texts=3)
-    except InputError as error:
-        assert 0 < len(one_line(str(error))) < 300
-    else:
-        assert len(question.texts) <= 3 and all(question.texts) and 1 <= question.words <= 100

@@ -1,0 +1,330 @@
+"""What is read and what is said of it: files of sentences, predictions, and files of predictions."""
+
+import codecs
+import contextlib
+import io
+import json
+import logging
+import select
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from torch import Tensor
+
+from preprocess.build import LONGEST_CHUNK
+from preprocess.readers import distinct, is_text
+from preprocess.sources import Source
+from preprocess.splits import CSV_QUOTED
+
+from ..errors import InputError
+
+logger = logging.getLogger(__name__)
+
+Text = str | Sequence[str]  # a sentence, or the two of a pair
+
+
+# --- texts: a sentence in each line, a pair in two columns, or a JSON value; other lines are refused -----------------
+
+STANDARD_INPUT = "-"
+KEYS = ("sentence", "sentence1", "sentence2")  # GLUE's
+HEADERS = (KEYS[:1], KEYS[1:])  # the names of the columns, as a first line
+JSON_FORM = 'a string, a list of two, {"sentence": ...} or {"sentence1": ..., "sentence2": ...}'
+
+
+class TextLine(NamedTuple):
+    """A text and the line of its file, counted from 1."""
+
+    number: int
+    text: Text
+
+
+class StandardInput:
+    """What arrives on standard input, when it arrives; ``lines``: how many have come to their end."""
+
+    def __init__(self) -> None:
+        self.stream: Any = sys.stdin
+        self.lines = 0
+
+    def read(self, size: int) -> bytes:
+        """Return what there is, up to ``size`` bytes; nothing at the end."""
+        data = self.stream.buffer.read1(size)
+        self.lines += data.count(b"\n")
+        return data
+
+    def waits(self, taken: int) -> bool:
+        """Return whether, ``taken`` lines after the start, the next one has not come yet."""
+        return taken == self.lines and not select.select([self.stream.buffer], [], [], 0)[0]
+
+
+class TextFile:
+    """Texts of a file, or of standard input, a few at a time.
+
+    Args:
+        path: ``-`` for standard input; with the suffix .gz it is unpacked.
+        layout: a name of ``LAYOUTS``.
+
+    Raises:
+        InputError: there is no such file.
+    """
+
+    def __init__(self, path: str, layout: str):
+        self.layout = layout
+        self.arriving = arriving = StandardInput() if path == STANDARD_INPUT else None
+        if arriving is None:
+            self.source = Source.file(Path(path))
+        else:
+            self.source = Source("standard input", None, lambda: contextlib.nullcontext(arriving))  # type: ignore
+
+    def name(self, number: int) -> str:
+        """Of a line, for errors."""
+        return f"{self.source.name} line {number}"
+
+    def lines(self) -> Iterator[TextLine]:
+        """Yield all texts; the first that looks quoted as in csv is told of.
+
+        Raises:
+            InputError: a line is not text, is empty, or is not of the layout; it names columns, or is of a table.
+        """
+        read, told, kind = LAYOUTS[self.layout], self.layout == "jsonl", None
+        for number, line in self.source.lines():
+            try:
+                text = read(line)
+                check_filled(text)
+                if self.layout != "jsonl":
+                    check_is_no_table(text, number)
+                if kind not in (None, type(text)):  # models of EFL read both, and the columns of a table are of one
+                    raise ValueError("sentences and pairs of sentences are mixed: give one kind")
+            except ValueError as error:
+                raise InputError(f"{self.name(number)}: {error}") from None
+            kind = type(text)
+            if not told and any(map(CSV_QUOTED.fullmatch, sentences_of(text))):
+                told = True
+                logger.warning(
+                    f"{self.name(number)} looks quoted as in csv, and texts keep their quotes; if these are not the "
+                    "texts' own, give JSON lines"
+                )
+            yield TextLine(number, text)
+
+    def chunks(self, size: int) -> Iterator[list[TextLine]]:
+        """Yield the texts, ``size`` at a time; fewer where they are long, or the next of standard input has not come.
+
+        Raises:
+            InputError: see ``lines``.
+        """
+        chunk: list[TextLine] = []
+        characters = 0
+        for line in self.lines():
+            chunk.append(line)
+            characters += sum(map(len, sentences_of(line.text)))
+            waits = self.arriving is not None and self.arriving.waits(line.number)
+            if len(chunk) == size or characters > LONGEST_CHUNK or waits:
+                yield chunk
+                chunk, characters = [], 0
+        if chunk:
+            yield chunk
+
+
+def sentences_of(text: Text) -> Sequence[str]:
+    """Return the one or two."""
+    return (text,) if isinstance(text, str) else text
+
+
+def check_is_no_table(text: Text, number: int) -> None:
+    """Raise ValueError for a line that names columns, whose answer would move all others, or is of a table."""
+    parts = sentences_of(text)
+    if tuple(map(str.lower, parts)) in HEADERS and (number == 1 or len(parts) == 2):  # files with headers may be joined
+        raise ValueError("it names columns: leave it out, or give JSON lines if it is a text of its own")
+    if number == 1 and isinstance(text, str) and "\t" in text:
+        raise ValueError(
+            "it has a tab, as those of a table have: give --pairs tab for the two columns of a pair, a sentence alone "
+            "in each line, or JSON lines if the tab is part of it"
+        )
+
+
+def check_filled(text: Text) -> None:
+    """Raise ValueError for an empty sentence."""
+    if isinstance(text, str) and not text.strip():
+        raise ValueError("an empty sentence")
+    for which, sentence in zip(("first", "second"), () if isinstance(text, str) else text):
+        if not sentence.strip():
+            raise ValueError(f"the {which} sentence is empty")
+
+
+def of_columns(line: str) -> Text:
+    """``first<tab>second``; raises ValueError for other lines."""
+    fields = line.split("\t")
+    if len(fields) != 2:
+        raise ValueError(f"{len(fields)} columns instead of the 2 of a pair: mend the line")
+    return (fields[0], fields[1])
+
+
+def of_json(line: str) -> Text:
+    """Return the text of a line of JSON, see ``of_value``; raise ValueError for what is not JSON, too."""
+    try:
+        value = json.loads(line, object_pairs_hook=distinct) if line.strip() else ""
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON ({error})") from None
+    return of_value(value)
+
+
+def of_value(value: Any) -> Text:
+    """Return the text of a value, see ``JSON_FORM``; other keys of an object are left aside.
+
+    Raises:
+        ValueError: the value has another form, or half of a surrogate pair.
+    """
+    if isinstance(value, dict):
+        one, *both = map(value.get, KEYS)
+        value = both if one is None else one if both == [None, None] else None
+    if is_text(value):
+        return value
+    if isinstance(value, list) and len(value) == 2 and all(map(is_text, value)):
+        return (value[0], value[1])
+    if any(isinstance(part, str) and not is_text(part) for part in (value if isinstance(value, list) else [value])):
+        raise ValueError("it has half of a surrogate pair, which is no sign: cut texts between signs")
+    raise ValueError(f"not {JSON_FORM}")
+
+
+LAYOUTS: dict[str, Callable[[str], Text]] = {"lines": str, "tab": of_columns, "jsonl": of_json}
+
+
+# --- predictions --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PromptRow:
+    """A prompt row.
+
+    Attributes:
+        vector: d, on the CPU; above the input what is added to the hidden states, or replaces them or joins them, as
+            ``--prompt-insertion`` says.
+        words: the nearest word embeddings, nearest first: quoted words and cosines.
+        layer: the layer that reads the row, counted as by ``--prompt-layers``.
+    """
+
+    vector: Tensor
+    words: list[tuple[str, float]]
+    layer: int = 0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of one input.
+
+    Attributes:
+        text: as it was given: a sentence, or the two of a pair.
+        label: the most probable class; None for scores.
+        probabilities: of all classes by their names, in the order of the logits; empty for scores.
+        score: in the scale of the task's own scores (STS-B: 0 to 5), not that of the training; None for classes.
+        features: d, the last state of ``<s>``, on the CPU, where asked for.
+        prompts: the prompt rows that this input got, those of the lowest layer first, where asked for.
+        cut: whether the text was too long, so that its end was not read.
+    """
+
+    text: Text
+    label: str | None = None
+    probabilities: dict[str, float] = field(default_factory=dict)
+    score: float | None = None
+    features: Tensor | None = field(default=None, repr=False, compare=False)
+    prompts: list[PromptRow] | None = field(default=None, repr=False, compare=False)
+    cut: bool = False
+
+    @property
+    def probability(self) -> float | None:
+        """Of ``label``; None for scores."""
+        return None if self.label is None else self.probabilities[self.label]
+
+    def plain(self) -> dict[str, Any]:
+        """Return values that JSON knows: label, probability and probabilities, or score; ``cut`` where the text was;
+        words and layers of the prompt rows."""
+        values: dict[str, Any] = {"score": self.score}
+        if self.label is not None:
+            values = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
+        if self.cut:
+            values["cut"] = True
+        if self.prompts is not None:
+            values["prompts"] = [[{"word": word, "cosine": near} for word, near in row.words] for row in self.prompts]
+            values["prompt_layers"] = [row.layer for row in self.prompts]
+        return values
+
+
+# what a model says of a text, or what each of several tasks does, by their names
+Found = Prediction | dict[str, Prediction]
+
+
+# --- files of predictions: a table with a header, or a JSON object in each line ------------------------------------
+
+MUST_BE_QUOTED = set(',"\r\n')
+CONTROLS = map(chr, (*range(32), *range(127, 160)))
+BREAKS = str.maketrans({**{sign: repr(sign)[1:-1] for sign in CONTROLS}, "\t": " ", "\n": " ", "\r": " "})
+JSON_CONTROLS = {number: f"\\u{number:04x}" for number in range(127, 160)}  # which json leaves as they are
+
+
+def row(found: Found) -> dict[str, Any]:
+    """Return ``Prediction.plain`` (of several tasks: ``tasks``, these of each), and the sentences by GLUE's names."""
+    if isinstance(found, Prediction):
+        values, text = found.plain(), found.text
+    else:
+        values = {"tasks": {task: prediction.plain() for task, prediction in found.items()}}
+        text = next(iter(found.values())).text
+    return {**values, **({KEYS[0]: text} if isinstance(text, str) else dict(zip(KEYS[1:], text)))}
+
+
+def cells(found: Found) -> dict[str, str]:
+    """Return the columns of a table, of several tasks TASK.label and so on, with the probability of the label alone.
+
+    Names of tasks and classes are a stranger's, perhaps: control characters in them are written as in Python.
+    """
+    values = row(found)
+    of_tasks = values.pop("tasks", {})
+    columns = {f"{task}.{name}": value for task, answer in of_tasks.items() for name, value in answer.items()}
+    values = {name: value for name, value in {**columns, **values}.items() if not isinstance(value, (dict, bool))}
+    texts = {name: value if isinstance(value, str) else f"{value:.6f}" for name, value in values.items()}
+    return {
+        name.translate(BREAKS): text.translate(BREAKS) if name.endswith("label") else text
+        for name, text in texts.items()
+    }
+
+
+def tsv_row(values: Iterable[str]) -> str:
+    """Return a row whose tabs and line ends became spaces; other control characters are written as in Python."""
+    return "\t".join(value.translate(BREAKS) for value in values) + "\n"
+
+
+def csv_row(values: Iterable[str]) -> str:
+    """Return a row; a CR, too, is quoted, which Python's csv.writer does not do where rows end with LF."""
+    return ",".join('"{}"'.format(v.replace('"', '""')) if MUST_BE_QUOTED & set(v) else v for v in values) + "\n"
+
+
+TABLES: dict[str, Callable[[Iterable[str]], str]] = {"tsv": tsv_row, "csv": csv_row}
+FORMATS = (*TABLES, "jsonl")
+
+
+class Writer:
+    """Writes predictions in one of ``FORMATS``, a header first where the format has one."""
+
+    def __init__(self, file: IO[str], form: str):
+        self.file = file
+        self.form = form
+        self.written = 0
+
+    def write(self, predictions: Iterable[Found]) -> None:
+        """Write the next few."""
+        for found in predictions:
+            if self.form == "jsonl":
+                self.file.write(json.dumps(row(found), ensure_ascii=False).translate(JSON_CONTROLS) + "\n")
+            else:
+                values, as_row = cells(found), TABLES[self.form]
+                self.file.write(("" if self.written else as_row(values)) + as_row(values.values()))
+            self.written += 1
+
+
+def standard_output() -> IO[str]:
+    """Return the stream for predictions, in UTF-8 as files are, whatever the locale says."""
+    stream: Any = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+        stream.reconfigure(encoding="utf-8")  # what stands in its place in a notebook takes any character
+    return stream

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from .errors import logged_command
 from .inference.export import export
-from .saving.card import use_lines
-from .saving.shared_folder import CONFIG
+from .saving.shared_folder import CONFIG, use_lines
 
 
 def parser() -> argparse.ArgumentParser:

@@ -43,11 +43,10 @@ from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.representations.cache import RepresentationCache
 from fairseq_idpg.representations.states import StateCache
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
-from fairseq_idpg.saving import fingerprints
+from fairseq_idpg.saving import backbone_file
 from fairseq_idpg.saving.backbone_file import read_backbone
-from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.reading import load_state
-from fairseq_idpg.saving.tensors import FINGERPRINT
+from fairseq_idpg.saving.tensors import FINGERPRINT, with_progress_checksums
 from fairseq_idpg.tasks.folder import preprocess_facts
 from preprocess import cli
 from preprocess.checksums import content_digest
@@ -204,8 +203,8 @@ def states(folder: Path) -> Any:
 def note(folder: Path) -> Any:
     """The backbone's fingerprint, as the user's cache has it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(fingerprints.VARIABLE, str(folder))
-        patch.setattr(fingerprints, "SETTLED", 0)
+        patch.setenv(backbone_file.VARIABLE, str(folder))
+        patch.setattr(backbone_file, "SETTLED", 0)
         return read_backbone(str(home() / "backbone" / "model.pt")).fingerprint()
 
 

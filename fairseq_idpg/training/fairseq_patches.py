@@ -27,8 +27,8 @@ from preprocess.writing import check_output
 
 from ..divergence import clip_grad_norm
 from ..names import TASK
-from ..saving.atomic_write import copy_whole, leftovers, save_whole
 from ..saving.reading import holds_ours, load_state
+from ..saving.torch_files import copy_whole, leftovers, save_whole
 from .arguments import check_arguments, check_configuration, trains
 from .kept_options import KeptOptions
 from .lock import NAME as LOCK

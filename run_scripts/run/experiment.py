@@ -174,7 +174,7 @@ def _absolute(name: str, path: AnyPath, task: str) -> AnyPath:
 def backbone_digest(path: str) -> str:
     """Of the backbone's tensors: the same weights in a file that another version wrote are the same backbone.
 
-    Of a file that is known (see saving/fingerprints.py) it costs the reading of a note.
+    Of a file that is known (see saving/backbone_file.py) it costs the reading of a note.
 
     Raises:
         InputError: the file is no backbone.

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from fairseq_idpg.backbone.weights import LM_HEAD, STACK
-from fairseq_idpg.saving import backbone_file, fingerprints, reading, torch_files
-from fairseq_idpg.saving.backbone_file import read_backbone
-from fairseq_idpg.saving.fingerprints import load_note, notes_folder, stat_file
+from fairseq_idpg.saving import backbone_file, reading, torch_files
+from fairseq_idpg.saving.backbone_file import load_note, notes_folder, read_backbone, stat_file
 from tests.folders import write_backbone
 from tests.helpers import ends_soon, put_no_file
 
@@ -22,7 +21,7 @@ ALL = {"tensors_digest", "is_finite", "testzip"}
 def notes(tmp_path, monkeypatch):
     """The folder of notes, in which files are old enough at once."""
     monkeypatch.setenv("FAIRSEQ_IDPG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(fingerprints, "SETTLED", 0)
+    monkeypatch.setattr(backbone_file, "SETTLED", 0)
     return tmp_path / "cache" / "backbones"
 
 
@@ -122,7 +121,7 @@ def test_nothing_is_noted_of_a_file_that_changes(notes, backbone, monkeypatch):
     read = read_backbone(str(backbone))
     by_rename(backbone)
     read.fingerprint()
-    monkeypatch.setattr(fingerprints, "SETTLED", 3600)
+    monkeypatch.setattr(backbone_file, "SETTLED", 3600)
     fingerprint(backbone)
     assert not notes.exists()
 
@@ -143,7 +142,7 @@ def test_a_damaged_note_is_not_used(notes, backbone, work):
 
 
 def test_where_notes_are(monkeypatch, tmp_path, backbone, work):
-    monkeypatch.setattr(fingerprints, "SETTLED", 0)
+    monkeypatch.setattr(backbone_file, "SETTLED", 0)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     (tmp_path / "file").write_text("")

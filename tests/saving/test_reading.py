@@ -17,8 +17,8 @@ from fairseq.utils import move_to_cpu
 from checkpoints.hf_weights import read_weights
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.saving.backbone_file import read_backbone
-from fairseq_idpg.saving.checksum import changed_progress, checksum, with_progress_checksums
 from fairseq_idpg.saving.reading import load_state, read_file
+from fairseq_idpg.saving.tensors import changed_progress, checksum, with_progress_checksums
 from tests.folders import same_tensors, train
 from tests.helpers import tiny_model
 from tests.saving.conftest import SIZE

@@ -32,7 +32,7 @@ from ..representations.kinds import GLOVE
 from ..tasks.folder import check_files
 from ..tasks.labels import check_labels
 from ..tasks.positions import SINGLE_POSITIONS
-from ..training.overrides import parse_overrides
+from ..training.arguments import parse_overrides
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
 
 TOP = (100, 200, 300)  # the paper's

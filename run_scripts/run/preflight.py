@@ -75,7 +75,7 @@ def check(experiments: Iterable[Experiment]) -> None:
             check_position(experiment.prompt_position, pairs=len(folder.inputs) == 2)
             check_others(experiment, folder)
             args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
-            check_arguments(args, gpu=True)  # it may be another machine's
+            check_arguments(args)
             check_model(experiment, folder, args)
         check_sizes(experiments)
     finally:

@@ -29,8 +29,7 @@ from ..inference.trained import LoadedModel, load_dictionary, load_trained, load
 from ..models.config import predicts_words
 from ..out_of_memory import put_on, usual_device
 from ..representations.kinds import GLOVE
-from ..tasks.folder import check_files
-from ..tasks.labels import check_labels
+from ..tasks.folder import check_files, check_labels
 from ..tasks.positions import SINGLE_POSITIONS
 from ..training.arguments import parse_overrides
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position

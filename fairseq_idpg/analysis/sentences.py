@@ -1,11 +1,9 @@
 """Sentences of pairs, each encoded alone: ``<s> A </s>`` with the prompt in it -> the last layer's ``<s>`` state."""
 
-import os
-
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import PrependTokenDataset, data_utils
+from fairseq.data import PrependTokenDataset
 from torch import Tensor
 from tqdm import tqdm
 
@@ -14,9 +12,8 @@ from preprocess.dictionary import MASK
 from ..errors import InputError
 from ..inference.trained import LoadedModel
 from ..tasks.dataset import PromptedDataset, PromptPlaces, by_length, unlabelled
-from ..tasks.folder import check_files, sentence_lengths
-from ..tasks.positions import check_position, first_row, insertion_index, prompt_block
-from ..tasks.shortening import Shortener, kept_lengths
+from ..tasks.folder import check_files, read_sentences, sentence_lengths
+from ..tasks.positions import Shortener, check_position, first_row, insertion_index, kept_lengths, prompt_block
 
 SPECIAL = 2  # <s> and </s>
 
@@ -55,11 +52,11 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
             f"the {len(block)} prompt rows of {loaded.path} leave no room for text: give another checkpoint"
         )
     check_files(data, split, None)
-    lengths = sentence_lengths(data, part, split, dictionary, combine=False)
-    kept, _ = kept_lengths(lengths, None, room)
-    before = insertion_index(position, kept, None)
-    shorten = Shortener(lengths, None, kept, None, separators=1, random=False, seed=0)
-    sentences = data_utils.load_indexed_dataset(os.path.join(data, part, split), dictionary)
+    sentences = read_sentences(data, part, split, dictionary, combine=False)
+    lengths = [sentence_lengths(sentences)]
+    kept = kept_lengths(lengths, room)
+    before = insertion_index(position, kept)
+    shorten = Shortener(lengths, kept, separators=1, random=False, seed=0)
     tokens = PrependTokenDataset(sentences, cfg.init_token)
     places = PromptPlaces(shorten, before, block, first_row(position, before))
     pad = dictionary.pad()

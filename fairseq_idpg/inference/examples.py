@@ -9,9 +9,8 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..tasks.dataset import PromptedDataset, by_length, place_prompts, unlabelled
-from ..tasks.positions import prompt_block
-from ..tasks.shortening import text_room
-from ..tasks.template import Placed, Template, in_places
+from ..tasks.positions import Lengths, prompt_block, text_room
+from ..tasks.template import Template, in_places
 
 NAME = "text"  # instead of a split's name
 
@@ -38,17 +37,16 @@ def text_examples(
         InputError: a sentence has no token; a text is too long and may not be cut; there is no room for text.
     """
     lengths = [np.array([len(ids) - 1 for ids in part], np.int64) for part in parts]
-    a, b = lengths[0], lengths[1] if len(lengths) == 2 else None
     empty = np.flatnonzero(np.min(lengths, axis=0) == 0)  # of signs that the encoder leaves out
     if len(empty):
         raise InputError(f"{name(int(empty[0]))} has a sentence without any token of this model: give text")
-    placed = None if template is None else in_places(template, lengths, [parts])
+    placed = lengths if template is None else in_places(template, lengths, [parts])
     if not may_be_cut or not cuts(cfg):
         remedy = ", or let texts be cut at their ends with `truncate`" if may_be_cut else ""
-        check_lengths(cfg, a, b, prompt_length, name, f"shorten it{remedy}", placed)
-    places = place_prompts(cfg, dictionary, NAME, a, b, prompt_length, placed)
+        check_lengths(cfg, placed, prompt_length, name, f"shorten it{remedy}", template)
+    places = place_prompts(cfg, dictionary, NAME, lengths, prompt_length, template, placed)
     tokens = PrependTokenDataset(listed(parts[0]), cfg.init_token)
-    if b is not None:
+    if len(parts) == 2:
         second = listed(parts[1])
         if cfg.separator_token is not None:
             second = PrependTokenDataset(second, cfg.separator_token)
@@ -80,22 +78,19 @@ def listed(part: list[Tensor]) -> ListDataset:
 
 def check_lengths(
     cfg: Any,
-    a: np.ndarray,
-    b: np.ndarray | None,
+    lengths: Lengths,
     prompt_length: int,
     name: Callable[[int], str],
     remedy: str,
-    placed: Placed | None = None,
+    template: Template | None = None,
 ) -> None:
     """Raise InputError for a text that is too long."""
     rows = len(prompt_block(cfg.prompt_position, prompt_length, 0, 0))
-    words = None if placed is None else placed.template.words
-    room = text_room(cfg, b is not None, prompt_length, rows, words)
-    a, b = (a, b) if placed is None else (placed.a, placed.b)
-    lengths = a if b is None else a + b
-    too_long = np.flatnonzero(lengths > room)
+    room = text_room(cfg, len(lengths) == 2, prompt_length, rows, None if template is None else template.words)
+    together = np.sum(lengths, axis=0)
+    too_long = np.flatnonzero(together > room)
     if len(too_long):
         raise InputError(
-            f"{name(int(too_long[0]))} has {lengths[too_long[0]]} tokens, and this model takes {room} beside its "
+            f"{name(int(too_long[0]))} has {together[too_long[0]]} tokens, and this model takes {room} beside its "
             f"prompt: {remedy}"
         )

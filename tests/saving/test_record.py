@@ -20,8 +20,7 @@ from fairseq_idpg.saving.record import (
     saved_record,
     symbols_fingerprint,
 )
-from fairseq_idpg.tasks.folder import folder_record
-from fairseq_idpg.tasks.labels import LabelOrder, class_names
+from fairseq_idpg.tasks.folder import LabelOrder, class_names, folder_record
 from preprocess.errors import InputError
 
 OURS = Record(

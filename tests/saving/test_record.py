@@ -63,7 +63,7 @@ def test_damaged_records_are_refused(state):
         (OURS, {"dictionary": "c" * 64}, "dictionary of DATA"),
         (OURS, {"bpe": "bert"}, "--bpe of DATA .bert"),
         (OURS, {"bpe_sha256": "d" * 64}, "--vocab of DATA"),
-        (SCORES, {"scale": 1}, "DATA are divided by 1"),
+        (SCORES, {"scale": 1}, "scale of DATA .1."),
     ],
 )
 def test_what_differs_is_named(theirs, changed, named):

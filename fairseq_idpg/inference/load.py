@@ -156,9 +156,9 @@ def set_verbalisers(loaded: LoadedModel, cfg: Any, record: Record, text: TextEnc
     """Tell a model that predicts words which ones, and return the template that texts are put into; else None."""
     if not predicts_words(cfg.model):
         return None
-    phrasing = find_phrasing(cfg.model, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
-    loaded.model.predict_words(cfg.task.classification_head_name, phrasing.words)
-    loaded.task.template = replace(phrasing.template, behind_space=text.behind_space)
+    template, words = find_phrasing(cfg.model, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
+    loaded.model.predict_words(cfg.task.classification_head_name, words)
+    loaded.task.template = replace(template, behind_space=text.behind_space)
     return loaded.task.template
 
 

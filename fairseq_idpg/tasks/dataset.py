@@ -169,15 +169,10 @@ class PromptedDataset(FairseqDataset):
         questions: Questions | None = None,
     ):
         super().__init__()
-        self.dataset = dataset
-        self.places = places
+        self.dataset, self.places, self.pad, self.arrange = dataset, places, pad, arrange
         self.sizes = places.shorten.sizes + len(places.block)  # of each example with its block
-        self.pad = pad
-        self.arrange = arrange
-        self.representations = representations
-        self.states = states
-        self.class_of = class_of
-        self.questions = questions
+        self.representations, self.states = representations, states
+        self.class_of, self.questions = class_of, questions
 
     def __getitem__(self, i: int) -> dict[str, Any]:
         item, places = self.dataset[i], self.places
@@ -225,12 +220,11 @@ class PromptedDataset(FairseqDataset):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def num_tokens(self, index: int) -> int:
+    def num_tokens_vec(self, indices: Any) -> Any:
         """What --max-tokens counts: the text alone, as in the released code, so that all methods get equal batches."""
-        return self.sizes[index] - self.places.block.numel()
-
-    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
         return self.sizes[indices] - self.places.block.numel()
+
+    num_tokens = num_tokens_vec
 
     def size(self, index: int) -> int:
         return self.sizes[index]

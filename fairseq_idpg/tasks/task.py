@@ -43,7 +43,7 @@ from .folder import (
     text_encoder,
 )
 from .positions import check_position, check_tokens, separators
-from .template import ClassWords, Phrasing, Template, complete_phrasing, find_phrasing, in_places
+from .template import ClassWords, Template, complete_phrasing, find_phrasing, in_places
 
 
 @register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
@@ -89,12 +89,16 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             follow=None if self.labels is None else self.labels.follow,
         )
         complete_options(cfg, data)
-        phrasing = self.phrasing(cfg)
+        words = None
+        if self.record is not None:  # else texts of no folder
+            complete_phrasing(cfg, self.cfg, self.record)
+            if predicts_words(cfg):
+                encoder, pairs = text_encoder(self.cfg.data, cfg.template), bool(self.record.pairs)
+                self.template, words = find_phrasing(cfg, self.cfg, self.source_dictionary, pairs, encoder)
         self.judges = from_checkpoint
         model = super().build_model(cfg, from_checkpoint)
-        if phrasing is not None:
-            self.template = phrasing.template
-            head = model.predict_words(self.cfg.classification_head_name, phrasing.words)
+        if words is not None:
+            head = model.predict_words(self.cfg.classification_head_name, words)
             self.all_words = str(cfg.verbaliser_loss) == "vocabulary"
             if not from_checkpoint:  # whose words are in the order of its classes
                 assert self.labels is not None  # scores were refused
@@ -106,20 +110,6 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         self.state_cache = find_state_caches(self.cfg, model, training=not from_checkpoint)
         self.adds_loss = None if from_checkpoint else getattr(model.method, "adds_loss", None)
         return model
-
-    def phrasing(self, cfg: Any) -> Phrasing | None:
-        """The template and the words that the model's options ``cfg`` ask for, which are completed; None without.
-
-        Raises:
-            InputError: they do not fit the data or its encoder.
-        """
-        if self.record is None:  # texts of no folder
-            return None
-        complete_phrasing(cfg, self.cfg, self.record)
-        if not predicts_words(cfg):
-            return None
-        pairs = bool(self.record.pairs)
-        return find_phrasing(cfg, self.cfg, self.source_dictionary, pairs, text_encoder(self.cfg.data, cfg.template))
 
     def build_criterion(self, cfg: Any, *args: Any) -> Any:
         check_scored(cfg, self.labels)

@@ -85,11 +85,7 @@ def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
 
 
 def check_overrides(options: Mapping[Any, Any], what: str) -> None:
-    """Check values that take the place of a configuration's; those of the model or the task may stand under its name.
-
-    Raises:
-        InputError: there is no such option; a value is not of its type.
-    """
+    """Raise InputError for overrides that are no options of the model or the task, flat or in its section."""
     of_task = declared(TASK_DATACLASS_REGISTRY[TASK])
     of_model = {**STOCK_TYPES, **declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL])}
     sections = {name: options[name] for name in ("model", "task") if isinstance(options.get(name), dict)}
@@ -107,11 +103,7 @@ def check_overrides(options: Mapping[Any, Any], what: str) -> None:
 
 
 def check_is_roberta(state: Mapping[str, Any], what: str) -> Options:
-    """Return the model's options in a file of which only tensors are read; they build nothing.
-
-    Raises:
-        InputError: it names a model that is no RoBERTa.
-    """
+    """Return a file's options of the model, of any type; raise InputError where that is no RoBERTa."""
     options = recorded_options(state)["model"]
     name, model = options.get("_name"), model_class(options.get("_name"))
     if name is not None and not (model and issubclass(model, RobertaModel)):

@@ -47,11 +47,7 @@ TYPES = get_type_hints(Record)
 
 
 def read_record(state: Any, source: str = "this checkpoint") -> Record:
-    """Return the record that ``Record``'s fields were saved as; what a later version may have added is left aside.
-
-    Raises:
-        InputError: values of other types.
-    """
+    """Return a saved record without what a later version may have added; raise InputError for values of other types."""
     values = {name: state.get(name) for name in TYPES} if isinstance(state, Mapping) else {}
     damaged = [name for name, value in values.items() if not fits(value, TYPES[name])]
     # outputs are multiplied by the scale
@@ -83,10 +79,9 @@ def _differ(one: Record, other: Record, name: str) -> bool:
 
 
 def check_same_data(theirs: Record, ours: Record, data: str) -> None:
-    """Check that a model with the record ``theirs`` can read the folder ``data``, whose record is ``ours``.
+    """Raise InputError, with the first reason, unless a model with the record ``theirs`` can read the folder ``data``.
 
-    Raises:
-        InputError: with the first reason why not. Label names are compared in ``LabelOrder``.
+    ``ours`` is the folder's. Label names are compared in ``LabelOrder``.
     """
     if _differ(theirs, ours, "regression"):
         trained, remedy = (

@@ -170,10 +170,9 @@ def _named(shapes: dict[str, list[int]]) -> str:
 
 
 def take_encoder(state: State, whole: State) -> None:
-    """Leave of a checkpoint of fairseq's own, in place, what a model of ours can start from: its encoder and its head.
+    """Leave of a checkpoint of fairseq's own, in place, the encoder and head that a model of ours can start from.
 
-    Raises:
-        InputError: its encoder is incomplete, or has more in it than the model's.
+    Raise InputError where its encoder is incomplete, or has more in it than the model's.
     """
     missing = [key for key in whole if key.startswith(STACK) and key not in state]
     unknown = [key for key in state if key.startswith(STACK) and key not in whole]

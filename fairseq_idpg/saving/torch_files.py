@@ -186,11 +186,7 @@ def save_whole(theirs: Callable, obj: Any, filename: str, async_write: bool = Fa
 
 
 def _write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
-    """Call ``write`` on a new file that then takes the name ``path``.
-
-    Raises:
-        InputError: the disk is full, or the folder cannot be written to; the old file is intact.
-    """
+    """Call ``write`` on a new file that then takes the name ``path``; raise InputError where it cannot."""
     try:
         with new_file(Path(path)) as work, open(work, "wb") as file:
             write(file)

@@ -230,11 +230,7 @@ class PromptedDataset(FairseqDataset):
         return self.sizes[index]
 
     def check_batches(self, max_tokens: int | None) -> None:
-        """fairseq leaves out what is longer than a batch may be: from training with a warning.
-
-        Raises:
-            InputError: there is such an example.
-        """
+        """Raise InputError for an example that is longer than a batch may be: fairseq leaves it out of training."""
         longest = self.num_tokens_vec(np.arange(len(self))).max(initial=0)
         if max_tokens is not None and longest > max_tokens:
             raise InputError(

@@ -129,11 +129,7 @@ def sentence_lengths(sentences: Any) -> np.ndarray:
 
 
 def text_encoder(data: str, text: str) -> Encoder:
-    """Return the encoder that the folder records (``preprocess.json``), to encode ``text``.
-
-    Raises:
-        InputError: it is not there, or not the one that the folder was made with.
-    """
+    """Return the encoder that the folder records, to encode ``text``; raise InputError where it is gone or another."""
     if not os.path.isfile(os.path.join(data, FOLDER_FACTS)):
         raise InputError(
             f"{data}/{FOLDER_FACTS} is missing, so that {text!r} cannot be encoded as the data was: make "
@@ -146,11 +142,7 @@ def text_encoder(data: str, text: str) -> Encoder:
 
 
 def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> Record:
-    """What is known of the task's folder, from its files and the ``preprocess.json`` that our preprocess leaves there.
-
-    Raises:
-        InputError: ``preprocess.json`` is damaged.
-    """
+    """What is known of the task's folder, from its files and its ``preprocess.json``; InputError: that is damaged."""
     pairs = has_pairs(cfg.data)
     facts = preprocess_facts(cfg.data)
     try:
@@ -171,11 +163,7 @@ def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> R
 
 
 def preprocess_facts(data: str) -> Record:
-    """What ``preprocess.json`` says: the task's name, the encoder, the scale of scores; nothing where there is none.
-
-    Raises:
-        InputError: it is damaged.
-    """
+    """What ``preprocess.json`` says, nothing where there is none; raise InputError where it is damaged."""
     path = Path(data, FOLDER_FACTS)
     if not os.path.isfile(path):  # Path's own fails in a folder that one may not enter
         return Record()
@@ -226,11 +214,7 @@ class LabelOrder:
             )
 
     def follow(self, names: list[str]) -> None:
-        """Take the order of a model's classes.
-
-        Raises:
-            InputError: the folder has others, or --num-classes is not their number.
-        """
+        """Take the order of a model's classes; raise InputError for others, or for more or fewer than --num-classes."""
         if self.names and sorted(self.names) != sorted(names):
             raise InputError(
                 f"{os.path.join(self.data, 'label', 'dict.txt')} has the labels {listed(self.names)}, and this "

@@ -43,11 +43,7 @@ Lengths = Sequence[np.ndarray]  # N tokens of the first sentences; of pairs also
 
 
 def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
-    """Check the tokens that are put into every example.
-
-    Raises:
-        InputError: no --init-token, or another than ``<s>``; a token that the dictionary lacks, or padding.
-    """
+    """Raise InputError unless --init-token is ``<s>`` and a --separator-token is in the dictionary and no padding."""
     if cfg.init_token is None:
         raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
     for name, remedy in (("init_token", "give 0 for <s>"), ("separator_token", "give 2 for </s>, or 0 for <s>")):

@@ -172,11 +172,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return self.datasets[split]
 
     def follow_model(self, model: Record) -> None:
-        """Map the classes of the folder, which is known only now, onto those of a checkpoint opened for texts.
-
-        Raises:
-            InputError: the model cannot read the folder, see ``setup_task`` and ``KeptRecord``.
-        """
+        """Map the classes of the folder, known only now, onto those of a checkpoint opened for texts; see ``KeptRecord``."""
         folder = self.setup_task(self.cfg, from_checkpoint=True)
         assert folder.record is not None
         self.labels = folder.labels
@@ -251,11 +247,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
 
 def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> int:
-    """--batch-size of one process, such that every update sees ``total`` examples.
-
-    Raises:
-        InputError: they cannot be shared out evenly.
-    """
+    """--batch-size of one process; raise InputError unless every update sees ``total`` examples, shared out evenly."""
     parts = processes * update_freq[0]
     if len(set(update_freq)) > 1 or total < 1 or total % parts:
         raise InputError(

@@ -270,11 +270,7 @@ def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
 def find_phrasing(
     cfg: Any, task_cfg: Any, dictionary: Dictionary, pairs: bool, encoder: Encoder
 ) -> tuple[Template, list[int]]:
-    """Return the template, and each class's word as a token, of the model's options ``cfg`` once they are complete.
-
-    Raises:
-        InputError: they do not fit the examples or the encoder.
-    """
+    """Return the template of the completed options ``cfg`` of a model, and the token of each class's word."""
     check_position(task_cfg.prompt_position, pairs, template=True)
     mask, start, end = dictionary.index(MASK), task_cfg.init_token, dictionary.eos()
     template = encode_template(cfg.template, pairs, encoder, mask, start, end)
@@ -305,11 +301,7 @@ def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
 
 
 def verbaliser_tokens(text: str, encoder: Encoder) -> list[int]:
-    """Token of each of the words ``bad,good``, as it is encoded behind a space.
-
-    Raises:
-        InputError: a word is none or several, or that of two classes.
-    """
+    """Token of each of the words ``bad,good`` behind a space; raise InputError for a word of none, several or another's."""
     tokens: dict[int, str] = {}
     for word in text.split(","):
         with naming(f"--verbalisers {text}"):

@@ -22,11 +22,7 @@ PAIRS = {"adam_betas": "(0.9, 0.98)", "adamax_betas": "(0.9, 0.999)", "adafactor
 
 
 def check_arguments(args: Namespace) -> None:
-    """Check the arguments of our task before anything is read or built.
-
-    Raises:
-        InputError: naming the option, its value and the remedy.
-    """
+    """Raise InputError for an option of our task, before anything is read or built."""
     if getattr(args, "task", None) != TASK:
         return
     for option in PAIRS:
@@ -81,11 +77,7 @@ def literal(text: str) -> Any:
 
 
 def parse_pair(option: str, text: str) -> tuple[float, float]:
-    """Return the two numbers of one of ``PAIRS``.
-
-    Raises:
-        InputError: it is no pair of shares.
-    """
+    """Return the two numbers of one of ``PAIRS``; raise InputError for what is no pair of shares."""
     with contextlib.suppress(TypeError, ValueError):  # of other values than two numbers
         first, second = literal(text)
         if 0 <= first < 1 and 0 <= second < 1:
@@ -95,11 +87,7 @@ def parse_pair(option: str, text: str) -> tuple[float, float]:
 
 
 def parse_overrides(text: str | None) -> dict[str, Any]:
-    """Return what --model-overrides says, as fairseq-validate takes it.
-
-    Raises:
-        InputError: it is no dictionary, or would make another model of what was trained; see ``check_overrides``.
-    """
+    """Return what --model-overrides says; raise InputError for what would make another model, see ``check_overrides``."""
     what = f"--model-overrides {text}"
     found = {} if text is None else literal(text)
     if not isinstance(found, dict):

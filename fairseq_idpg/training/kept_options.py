@@ -109,11 +109,7 @@ class KeptOptions:
             )
 
     def _check_start(self, fixed: dict[str, Any]) -> None:
-        """Check that nothing else names a start: the checkpoint that training starts from holds head and prompt.
-
-        Raises:
-            InputError: a file was named for one of them. Another method and other starting values are only warned of.
-        """
+        """Raise InputError where a file names the start of head or prompt; warn of other starting values and methods."""
         own = by_flag({"model": self.model}, {"model": METHOD})
         others = differences(*({name: value for name, value in of.items() if value is not None} for of in (fixed, own)))
         if others:

@@ -172,7 +172,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return self.datasets[split]
 
     def follow_model(self, model: Record) -> None:
-        """Map the classes of the folder, known only now, onto those of a checkpoint opened for texts; see ``KeptRecord``."""
+        """Map the classes of the folder, known only now, onto those of a checkpoint; see ``KeptRecord``."""
         folder = self.setup_task(self.cfg, from_checkpoint=True)
         assert folder.record is not None
         self.labels = folder.labels

@@ -301,7 +301,7 @@ def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
 
 
 def verbaliser_tokens(text: str, encoder: Encoder) -> list[int]:
-    """Token of each of the words ``bad,good`` behind a space; raise InputError for a word of none, several or another's."""
+    """Token of each of the words ``bad,good`` behind a space; raise InputError unless each has one of its own."""
     tokens: dict[int, str] = {}
     for word in text.split(","):
         with naming(f"--verbalisers {text}"):

@@ -87,7 +87,7 @@ def parse_pair(option: str, text: str) -> tuple[float, float]:
 
 
 def parse_overrides(text: str | None) -> dict[str, Any]:
-    """Return what --model-overrides says; raise InputError for what would make another model, see ``check_overrides``."""
+    """Return what --model-overrides says; raise InputError for what is no such option, or makes another model."""
     what = f"--model-overrides {text}"
     found = {} if text is None else literal(text)
     if not isinstance(found, dict):

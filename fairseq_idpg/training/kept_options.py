@@ -109,7 +109,7 @@ class KeptOptions:
             )
 
     def _check_start(self, fixed: dict[str, Any]) -> None:
-        """Raise InputError where a file names the start of head or prompt; warn of other starting values and methods."""
+        """Raise InputError where a file names the start of head or prompt; warn of another method, other starts."""
         own = by_flag({"model": self.model}, {"model": METHOD})
         others = differences(*({name: value for name, value in of.items() if value is not None} for of in (fixed, own)))
         if others:

@@ -66,7 +66,7 @@ from tests.inference.saved import write_checkpoint
 from tests.representations import test_cache as caches
 from tests.run_scripts.report import made
 from tests.run_scripts.tiny import World
-from tests.saving.test_old_version import BACKBONE, CHECKPOINT, DATA
+from tests.saving.test_old_checkpoints import BACKBONE, CHECKPOINT, DATA
 
 FUZZ = os.environ.get("FUZZ_EXAMPLES")
 MEMORY = 2 << 30  # bytes that a reader may take: a damaged length must not fill the machine

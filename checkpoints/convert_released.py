@@ -35,9 +35,8 @@ from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.models.size import check_size
 from fairseq_idpg.saving.backbone_file import NO_BACKBONE, backbone_path, read_backbone, read_checkpoint
-from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.configuration import declared, typed
-from fairseq_idpg.saving.tensors import HEADS
+from fairseq_idpg.saving.tensors import HEADS, with_progress_checksums
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 from preprocess.errors import InputError, command_line
 from preprocess.flags import named_path

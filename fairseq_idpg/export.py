@@ -20,10 +20,9 @@ from .inference.load import recorded
 from .methods.registry import find_preset
 from .models.config import fill_method_options, open_options
 from .models.size import method_of
-from .saving.card import card_text, use_lines
 from .saving.configuration import as_options, buildable, check_is_ours
 from .saving.reading import check_is_there, load_state, read_file
-from .saving.shared_folder import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
+from .saving.shared_folder import CARD, CONFIG, FILES, SECTIONS, TENSORS, card_text, use_lines, write_shared
 from .saving.tensors import EXTRA_STATE, FINGERPRINT, as_digest
 from .training.run_facts import beside, run_facts, versions
 

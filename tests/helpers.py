@@ -111,9 +111,8 @@ def prompted(tokens: torch.Tensor, position: int, length: int, placeholder: int 
     for row in tokens.tolist():
         row = [token for token in row if token != PAD]
         ends = [i for i, token in enumerate(row) if token == EOS]
-        a = torch.tensor([ends[0] - 1]).numpy()
-        b = torch.tensor([len(row) - 4 - (ends[0] - 1)]).numpy() if len(ends) > 1 else None
-        index = insertion_index(position, a, b)
+        lengths = [ends[0] - 1] + [len(row) - 4 - (ends[0] - 1)] * (len(ends) > 1)
+        index = insertion_index(position, [torch.tensor([length]).numpy() for length in lengths])
         block = prompt_block(position, length, placeholder, EOS).tolist()
         at = int(index[0])
         rows.append(torch.tensor(row[:at] + block + row[at:]))

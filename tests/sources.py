@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from fairseq_idpg.methods.prompts.base import PromptMethod
-from fairseq_idpg.saving.checksum import carry_checksum
-from fairseq_idpg.saving.tensors import EXTRA_STATE, FINGERPRINT
+from fairseq_idpg.saving.tensors import EXTRA_STATE, FINGERPRINT, carry_checksum
 from tests.helpers import TINY
 
 GIVEN = tempfile.TemporaryDirectory()

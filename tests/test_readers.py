@@ -43,11 +43,10 @@ from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.representations.cache import RepresentationCache
 from fairseq_idpg.representations.states import StateCache
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
-from fairseq_idpg.saving import fingerprints
+from fairseq_idpg.saving import backbone_file
 from fairseq_idpg.saving.backbone_file import read_backbone
-from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.reading import load_state
-from fairseq_idpg.saving.tensors import FINGERPRINT
+from fairseq_idpg.saving.tensors import FINGERPRINT, with_progress_checksums
 from fairseq_idpg.tasks.folder import preprocess_facts
 from preprocess import cli
 from preprocess.checksums import content_digest
@@ -66,7 +65,7 @@ from tests.inference.saved import write_checkpoint
 from tests.representations import test_cache as caches
 from tests.run_scripts.report import made
 from tests.run_scripts.tiny import World
-from tests.saving.test_old_version import BACKBONE, CHECKPOINT, DATA
+from tests.saving.test_old_checkpoints import BACKBONE, CHECKPOINT, DATA
 
 FUZZ = os.environ.get("FUZZ_EXAMPLES")
 MEMORY = 2 << 30  # bytes that a reader may take: a damaged length must not fill the machine
@@ -203,8 +202,8 @@ def states(folder: Path) -> Any:
 def note(folder: Path) -> Any:
     """The backbone's fingerprint, as the user's cache has it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(fingerprints.VARIABLE, str(folder))
-        patch.setattr(fingerprints, "SETTLED", 0)
+        patch.setenv(backbone_file.VARIABLE, str(folder))
+        patch.setattr(backbone_file, "SETTLED", 0)
         return read_backbone(str(home() / "backbone" / "model.pt")).fingerprint()
 
 

@@ -35,11 +35,17 @@ from ..models.config import predicts_words
 from ..out_of_memory import put_on, usual_device
 from ..representations.kinds import GLOVE
 from ..tasks.dataset import PromptedDataset, PromptPlaces, by_length, unlabelled
-from ..tasks.folder import check_files, read_sentences
-from ..tasks.labels import check_labels
-from ..tasks.positions import SINGLE_POSITIONS, check_position, first_row, insertion_index, prompt_block
-from ..tasks.shortening import Shortener, kept_lengths
-from ..training.overrides import parse_overrides
+from ..tasks.folder import check_files, check_labels, read_sentences, sentence_lengths
+from ..tasks.positions import (
+    SINGLE_POSITIONS,
+    Shortener,
+    check_position,
+    first_row,
+    insertion_index,
+    kept_lengths,
+    prompt_block,
+)
+from ..training.arguments import parse_overrides
 
 TOP = (100, 200, 300)  # the paper's
 LARGEST = 2**16  # of groups, and of a batch
@@ -117,10 +123,10 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
         )
     check_files(data, split, None)
     sentences = read_sentences(data, part, split, dictionary, combine=False)
-    lengths = np.asarray(sentences.sizes) - 1
-    kept, _ = kept_lengths(lengths, None, room)
-    before = insertion_index(position, kept, None)
-    shorten = Shortener(lengths, None, kept, None, separators=1, random=False, seed=0)
+    lengths = [sentence_lengths(sentences)]
+    kept = kept_lengths(lengths, room)
+    before = insertion_index(position, kept)
+    shorten = Shortener(lengths, kept, separators=1, random=False, seed=0)
     places = PromptPlaces(shorten, before, block, first_row(position, before))
     pad, tokens = dictionary.pad(), PrependTokenDataset(sentences, cfg.init_token)
     return PromptedDataset(unlabelled(tokens, pad), places, pad=pad, arrange=by_length)

@@ -24,7 +24,7 @@ from ..inference.text import load_dictionary
 from ..methods.prompts.base import PREFIX, PromptMethod
 from ..methods.registry import find_preset
 from ..representations.kinds import sentence_representation
-from ..training.overrides import parse_overrides
+from ..training.arguments import parse_overrides
 
 REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or prompt-tuning"
 

@@ -3,13 +3,11 @@
 While a method is trained that has a term of its own, such as SMoP's load balance, the gradient is that of loss + term;
 ``method_loss`` is the term for an example, and ``loss`` stays the loss alone, which fairseq logs divided by ln 2.
 
-fairseq sums what each process logs, which lists of predictions cannot be: --report-mcc, --report-acc-and-f1 and
---report-pearson-and-spearman end in an error with two processes. Here each process puts its predictions into a row of
-its own of an otherwise empty table, so that the sum of the tables holds everybody's. F1, MCC, Pearson and Spearman are
-then computed on the whole split, as with one process.
-
-Besides fairseq's there are the scores of SuperGLUE, preprocess/split_scores.py: macro F1, and those of questions with
-several answers, of which the folder says which belong together.
+fairseq sums what each process logs, which lists of predictions cannot be: --report-mcc and the like end in an error
+with two processes. Here each process puts its predictions into its row of an otherwise empty table, so that the sum of
+the tables holds everybody's. F1, MCC, Pearson and Spearman are then computed on the whole split, as with one process.
+So are the scores of SuperGLUE, preprocess/split_scores.py: macro F1, and those of questions with several answers, of
+which the folder says which belong together.
 
 Correlations that are not defined, such as those of constant predictions, score 0: fairseq's NaN would take part in the
 choice of the best checkpoint, and the best score so far be forgotten. The task sees to it with fairseq's criterion too.
@@ -110,8 +108,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
             predicted = dict(zip(PREDICTED, (answers.view(-1), sample["target"].view(-1))))
         found = fetched_columns(self.reports, logits, sample, symbols.index("1") - symbols.nspecial, predicted)
         if not self.regression_target:  # the numbers that are the classes' names
-            names = {name: [int(symbols[symbols.nspecial + int(i)]) for i in found[name]] for name in predicted}
-            found.update(names)
+            found.update({name: [int(symbols[symbols.nspecial + int(i)]) for i in found[name]] for name in predicted})
         return {**found, **dict.fromkeys(self.fairseqs_reports, True)}
 
     @staticmethod
@@ -121,7 +118,14 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
             for log in logging_outputs
         ]
         log_correlations(gathered)
-        log_split_scores(gathered)
+        for name in COLUMNS:
+            values = [value for log in gathered for value in log.get(name, ())]
+            if values:
+                metrics.log_concat_tensor(name, torch.tensor(values, dtype=torch.float64), dim=0)
+        for metric in METRICS:
+            if any(REPORT + metric in log for log in gathered):
+                for part in PARTS[metric]:
+                    metrics.log_derived(part, split_score(metric, part))
         SentencePredictionCriterion.reduce_metrics(gathered)
         if any(EXTRA in log for log in logging_outputs):
             examples = sum(log["sample_size"] for log in logging_outputs)
@@ -182,7 +186,7 @@ def gather(table: Tensor) -> list[float]:
 def fetched_columns(
     reports: Sequence[str], logits: Tensor, sample: dict[str, Any], one: int, more: dict[str, Tensor] | None = None
 ) -> dict[str, Any]:
-    """What the metrics are made of: a list of B for each column, fetched from the device together.
+    """What the ``reports`` are made of: a list of B for each column, fetched from the device together.
 
     Args:
         logits: B x classes.
@@ -190,36 +194,17 @@ def fetched_columns(
         one: the class with the label 1, where there are questions.
         more: columns that are fetched with them.
     """
-    columns = {**columns_of(reports, logits, sample, one), **(more or {})}
-    rows = torch.stack([column.double() for column in columns.values()]).tolist()
-    return {**dict(zip(columns, rows)), **{REPORT + metric: True for metric in reports}}
-
-
-def columns_of(reports: Sequence[str], logits: Tensor, sample: dict[str, Any], one: int) -> dict[str, Tensor]:
-    """B numbers for each column that some of the ``reports`` read."""
-    if not reports:
-        return {}
-    answer, target = logits.argmax(1), sample["target"].view(-1)
-    columns = {"_id": sample["id"], "_answer": answer, "_target": target}
+    columns = dict(more or {})
+    if reports:
+        columns.update(_id=sample["id"], _answer=logits.argmax(1), _target=sample["target"].view(-1))
     if set(reports) & set(OF_QUESTIONS):
-        likely = logits[:, one].double() - logits[:, 1 - one].double()
-        columns.update({"_answer": answer == one, "_target": target == one, "_likely": likely})
+        columns.update({name: columns[name] == one for name in ("_answer", "_target")})
+        columns["_likely"] = logits[:, one].double() - logits[:, 1 - one].double()
         columns["_question"] = sample["answers_question"]
     if set(reports) & set(OF_TEXTS):
-        columns.update({"_em": sample["answer_em"], "_f1": sample["answer_f1"]})
-    return columns
-
-
-def log_split_scores(logging_outputs: list[dict[str, Any]]) -> None:
-    """Log what ``fetched_columns`` gave, and the scores that are made of all of it."""
-    for name in COLUMNS:
-        values = [value for log in logging_outputs for value in log.get(name, ())]
-        if values:
-            metrics.log_concat_tensor(name, torch.tensor(values, dtype=torch.float64), dim=0)
-    for metric in METRICS:
-        if any(REPORT + metric in log for log in logging_outputs):
-            for part in PARTS[metric]:
-                metrics.log_derived(part, split_score(metric, part))
+        columns.update(_em=sample["answer_em"], _f1=sample["answer_f1"])
+    rows = torch.stack([column.double() for column in columns.values()]).tolist()
+    return {**dict(zip(columns, rows)), **{REPORT + metric: True for metric in reports}}
 
 
 def split_score(metric: str, part: str) -> Callable[[Any], float]:

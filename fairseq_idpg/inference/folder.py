@@ -21,7 +21,7 @@ from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
 from ..saving.record import SECTION, listed
-from ..tasks.labels import class_names
+from ..tasks.folder import class_names
 from .int8 import check_int8, put_in_int8
 from .load import keep_beginnings
 

@@ -141,9 +141,9 @@ def open_checkpoint(
         loaded = build_trained(state, path, "checkpoint", text.dictionary)
     model, task, template = loaded.model, loaded.task, None
     if predicts_words(options):
-        phrasing = find_phrasing(options, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
-        model.predict_words(cfg.task.classification_head_name, phrasing.words)
-        template = task.template = replace(phrasing.template, behind_space=text.behind_space)
+        found, words = find_phrasing(options, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
+        model.predict_words(cfg.task.classification_head_name, words)
+        template = task.template = replace(found, behind_space=text.behind_space)
     if not shares:
         model.merge_method()
     means = find_vectors(vectors, model, record, text)

@@ -22,8 +22,7 @@ from ..out_of_memory import refuse_batch
 from ..representations.kinds import GLOVE, canonical_kind, pass_representation
 from ..saving.record import Record
 from ..tasks.dataset import PromptedDataset, by_length, place_prompts, unlabelled
-from ..tasks.positions import prompt_block
-from ..tasks.shortening import text_room
+from ..tasks.positions import prompt_block, text_room
 from ..tasks.template import Template, in_places
 from .files import Prediction, Text, check_filled
 from .prompts import LayerRows, NearestWords, SeenRows, Vocabulary, check_has_rows, prompt_rows
@@ -299,18 +298,17 @@ class Predictor:
         cfg, dictionary, length = self.options, self.text.dictionary, self.model.prompt_length
         sizes = [np.array([len(ids) for ids in part], np.int64) for part in parts]
         own = [each - 1 for each in sizes]
-        a, b = own[0], own[1] if len(own) == 2 else None
         empty = np.flatnonzero(np.min(own, axis=0) == 0)  # of signs that the encoder leaves out
         if len(empty):
             raise InputError(f"{name(int(empty[0]))} has a sentence without any token of this model: give text")
-        placed = None if self.template is None else in_places(self.template, own, [parts])
+        template = self.template
+        placed = own if template is None else in_places(template, own, [parts])
 
         # --shorten-data-split-list lets splits of a folder be cut alone.
         if not may_be_cut or str(cfg.shorten_method) == "none" or cfg.shorten_data_split_list:
             rows = len(prompt_block(cfg.prompt_position, length, 0, 0))
-            room = text_room(cfg, b is not None, length, rows, placed and placed.template.words)
-            in_text = own if placed is None else [each for each in placed[1:] if each is not None]
-            taken = np.sum(in_text, axis=0)
+            room = text_room(cfg, len(parts) == 2, length, rows, None if template is None else template.words)
+            taken = np.sum(placed, axis=0)
             too_long = np.flatnonzero(taken > room)
             if len(too_long):
                 remedy = "shorten it" + (", or let texts be cut at their ends with `truncate`" if may_be_cut else "")
@@ -318,7 +316,7 @@ class Predictor:
                     f"{name(int(too_long[0]))} has {taken[too_long[0]]} tokens, and this model takes {room} beside its "
                     f"prompt: {remedy}"
                 )
-        places = place_prompts(cfg, dictionary, "text", a, b, length, placed)
+        places = place_prompts(cfg, dictionary, "text", own, length, template, placed)
 
         # <s> A </s>, or <s> A </s> [</s>] B </s>
         first, *others = map(ListDataset, parts, sizes)

@@ -17,7 +17,6 @@ from preprocess.checksums import sha256
 
 from ..backbone.weights import ENCODER, LM_HEAD, STACK, TIED, VERSION, Backbone, SharedWeights, as_own
 from ..errors import InputError
-from ..saving.checksum import carry_checksum
 from ..saving.record import saved_record
 from ..saving.tensors import (
     EXTRA_STATE,
@@ -26,6 +25,7 @@ from ..saving.tensors import (
     OLD_FINGERPRINT,
     as_digest,
     as_fingerprint,
+    carry_checksum,
     check_same_heads,
     check_shapes,
     is_ours,

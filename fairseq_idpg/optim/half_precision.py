@@ -21,7 +21,7 @@ from torch import Tensor
 logger = logging.getLogger(__name__)
 
 # of fairseq's scaler
-COUNTERS: tuple[str, ...] = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
+COUNTERS = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
 AMP_COUNTERS = ("scale", "_growth_tracker")
 
 
@@ -51,24 +51,24 @@ class KeptHalfPrecision:
             return
         resumed = self._optimizer is None and updates > 0
         loaded, self._loaded, self._optimizer = self._loaded, {}, weakref.ref(optimizer)
-        if resumed:
-            missing = [
-                *restore_weights(optimizer, loaded.get("weights")),
-                *restore_scaler(optimizer, loaded.get("scaler")),
-            ]
-            if missing:
-                logger.warning(
-                    f"the checkpoint keeps no {' and no '.join(missing)} for this precision (an earlier version or "
-                    "another precision wrote it): results differ slightly from those of a run that was never stopped"
-                )
+        if not resumed:
+            return
+        missing = []
+        if not restore_weights(optimizer, loaded.get("weights") or []):
+            missing.append("float32 weights")
+        if not restore_scaler(optimizer, loaded.get("scaler") or {}):
+            missing.append("loss scaler's counters")
+        if missing:
+            logger.warning(
+                f"the checkpoint keeps no {' and no '.join(missing)} for this precision (an earlier version or another "
+                "precision wrote it): results differ slightly from those of a run that was never stopped"
+            )
 
     def state_dict(self) -> dict[str, Any]:
         """Return what to keep; empty where the checkpoint says all."""
         optimizer = None if self._optimizer is None else self._optimizer()
-        if not self.saved:
-            return {}
-        if optimizer is None:
-            return self._loaded
+        if optimizer is None or not self.saved:
+            return self._loaded if self.saved else {}
         state = {"weights": [weight.detach() for weight in float32_weights(optimizer)], "scaler": counters(optimizer)}
         return {name: value for name, value in state.items() if value}
 
@@ -89,16 +89,14 @@ def float32_weights(optimizer: Any) -> list[Tensor]:
     return views
 
 
-def restore_weights(optimizer: Any, saved: list[Tensor] | None) -> list[str]:
-    """Put float32 weights back whose rounding is the loaded model; return what could not be put back."""
+def restore_weights(optimizer: Any, saved: list[Tensor]) -> bool:
+    """Put float32 weights back; return False where there are none whose rounding is exactly the loaded model."""
     weights = float32_weights(optimizer)
-    if not weights:
-        return []
-    if not saved or len(saved) != len(weights) or not all(map(rounds_to, saved, optimizer.fp16_params)):
-        return ["float32 weights"]
+    if weights and not (len(weights) == len(saved) and all(map(rounds_to, saved, optimizer.fp16_params))):
+        return False
     for weight, value in zip(weights, saved):
         weight.data.copy_(value)
-    return []
+    return True
 
 
 def rounds_to(value: Tensor, half: Tensor) -> bool:
@@ -108,25 +106,22 @@ def rounds_to(value: Tensor, half: Tensor) -> bool:
 
 def counters(optimizer: Any) -> dict[str, Any]:
     """Return the loss scaler's state that fairseq does not save; empty where no loss is scaled."""
-    scaler = getattr(optimizer, "scaler", None)
+    scaler: Any = getattr(optimizer, "scaler", None)
     if scaler is None:
         return {}
-    state, names = vars(scaler), COUNTERS
-    if isinstance(optimizer, AMPOptimizer):
-        state, names = scaler.state_dict(), AMP_COUNTERS  # empty without a GPU
-    return {name: state[name] for name in names if name in state}
+    amp = isinstance(optimizer, AMPOptimizer)
+    state = scaler.state_dict() if amp else vars(scaler)  # the former is empty without a GPU
+    return {name: state[name] for name in (AMP_COUNTERS if amp else COUNTERS) if name in state}
 
 
-def restore_scaler(optimizer: Any, saved: dict[str, Any] | None) -> list[str]:
-    """Put the counters back; return what could not be put back."""
+def restore_scaler(optimizer: Any, saved: dict[str, Any]) -> bool:
+    """Put the counters back; return False where some of them were not saved."""
     own = counters(optimizer)
-    if not own:
-        return []
-    if not saved or not own.keys() <= saved.keys():
-        return ["loss scaler's counters"]
+    if not own.keys() <= saved.keys():
+        return False
     found = {name: saved[name] for name in own}
-    if isinstance(optimizer, AMPOptimizer):
+    if isinstance(optimizer, AMPOptimizer) and own:
         optimizer.scaler.load_state_dict({**optimizer.scaler.state_dict(), **found})
-    else:
+    elif own:
         vars(optimizer.scaler).update(found)
-    return []
+    return True

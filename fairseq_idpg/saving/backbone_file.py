@@ -1,30 +1,53 @@
-"""Reading a fairseq RoBERTa checkpoint as the frozen backbone."""
+"""Reading a fairseq RoBERTa checkpoint as the frozen backbone, and notes of what was found out about such files.
 
+To see that a backbone is whole and finite, and to make the SHA-256 of its tensors, takes seconds at the size of
+RoBERTa-large. A note of both spares every later process that. It holds only for the file that was read: of the same
+path, inode, size and times of last change. A note that does not fit its own checksum is not used.
+
+The notes are in ``$XDG_CACHE_HOME/fairseq_idpg/backbones``, by default below ``~/.cache``. The environment variable
+FAIRSEQ_IDPG_CACHE names another folder than ``fairseq_idpg``. With ``FAIRSEQ_IDPG_CACHE=off`` notes are neither
+made nor read.
+"""
+
+import contextlib
+import hashlib
+import json
 import os
+import stat
+import time
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Optional
+from pathlib import Path
+from typing import Any
 
 from fairseq.dataclass.configs import CheckpointConfig
 from torch import Tensor
 
+from preprocess.checksums import regular
+from preprocess.writing import write_text
+
 from ..backbone.weights import ENCODER, GEOMETRY, TIED, VERSION, Backbone
 from ..errors import InputError
-from .checksum import tensors_digest
 from .configuration import check_is_roberta, typed
-from .fingerprints import KnownFile, load_note
 from .reading import read_file
-from .tensors import is_ours
+from .tensors import is_ours, tensors_digest
 from .torch_files import is_archive
 
 TYPES = {
-    **dict.fromkeys(GEOMETRY, Optional[int]),
-    "activation_fn": Optional[str],
-    "layer_norm_eps": Optional[float],
-    "max_positions": Optional[int],
-    "backbone": Optional[str],
+    **dict.fromkeys(GEOMETRY, int | None),
+    "activation_fn": str | None,
+    "layer_norm_eps": float | None,
+    "max_positions": int | None,
+    "backbone": str | None,
 }
 DECODER = "decoder."  # the encoder's name in the released archives
 NO_BACKBONE = CheckpointConfig.restore_file  # fairseq's default --restore-file: no backbone was named
+VARIABLE, OFF = "FAIRSEQ_IDPG_CACHE", "off"
+NOTES_VERSION = 4  # raised when what is checked of a file, or what its digests are of, changes
+SETTLED = 2.0  # seconds: clocks of file systems are coarse, and a later change could have the same time
+LARGEST_NOTE = 2**16  # bytes
+
+# --- a backbone --------------------------------------------------------------------------------------
 
 
 def weights_digest(weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
@@ -69,11 +92,10 @@ def read_backbone(path: str) -> Backbone:
     Raises:
         InputError: see ``read_file``; it holds only what was trained.
     """
-    known = load_note(path)
-    opened = os.stat(path) if is_archive(path) else None
-    args, weights = read_checkpoint(path, "--backbone", mapped=True, checked=known is not None and known.checked)
-    if known is not None and not known.is_same():  # it was replaced while it was read
-        known, opened = None, os.stat(path) if is_archive(path) else None
+    note, opened = load_note(path), os.stat(path) if os.path.exists(path) else None
+    args, weights = read_checkpoint(path, "--backbone", mapped=True, checked=note is not None and bool(note.digests))
+    if note is not None and note.file != stat_file(path):  # it was replaced while it was read
+        note, opened = None, os.stat(path)
         args, weights = read_checkpoint(path, "--backbone", mapped=True)
     args = typed(args, TYPES, f"--backbone {path}")
     if is_ours(weights) and not any("sentence_encoder.embed_tokens" in name for name in weights):
@@ -82,18 +104,7 @@ def read_backbone(path: str) -> Backbone:
             "file"
         )
     weights = names_of_today(weights)
-    return Backbone(path, args, weights, partial(known_digest, known, weights), opened)
-
-
-def known_digest(known: KnownFile | None, weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
-    """Return ``weights_digest``, which is not made again for a file that is known."""
-    of_what = " ".join(parts)
-    if known is not None and of_what in known.digests:
-        return known.digests[of_what]
-    found = weights_digest(weights, parts)
-    if known is not None:
-        known.save_digest(of_what, found)
-    return found
+    return Backbone(path, args, weights, partial(known_digest, note, weights), opened if is_archive(path) else None)
 
 
 def names_of_today(weights: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -113,3 +124,83 @@ def names_of_today(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def recorded_sizes(backbone: Backbone) -> dict[str, Any]:
     """Return the options of ``GEOMETRY`` as the checkpoint records them."""
     return {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
+
+
+# --- what is known of its file -----------------------------------------------------------------------
+
+
+@dataclass
+class Note:
+    """What is known of a file at rest.
+
+    Attributes:
+        place: where it is kept.
+        file: see ``stat_file``.
+        digests: of its tensors, by the names that they are of. Empty: nobody has looked through the file.
+    """
+
+    place: Path
+    file: list[Any]
+    digests: dict[str, str]
+
+    def save(self, of_what: str, digest: str) -> None:
+        """Note a digest, unless the file has changed meanwhile or is too new to tell."""
+        *_, changed, entry_changed = self.file
+        settled = time.time_ns() - max(changed, entry_changed) >= SETTLED * 1e9
+        if settled and self.file == stat_file(self.file[0]):
+            self.digests[of_what] = digest
+            with contextlib.suppress(OSError, InputError):
+                write_text(self.place, signed(json.dumps([self.file, self.digests])))
+
+
+def known_digest(note: Note | None, weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
+    """Return ``weights_digest``, which is not made again for a file that is known."""
+    of_what = " ".join(parts)
+    if note is not None and of_what in note.digests:
+        return note.digests[of_what]
+    found = weights_digest(weights, parts)
+    if note is not None:
+        note.save(of_what, found)
+    return found
+
+
+def load_note(path: str) -> Note | None:
+    """Return what is known of a file; None where there are no notes, or no such file."""
+    folder, file = notes_folder(), stat_file(path)
+    if folder is None or file is None:
+        return None
+    place = folder / f"{hashlib.sha256(os.fsencode(file[0])).hexdigest()[:32]}.note"
+    with contextlib.suppress(OSError, ValueError), open(regular(place), "rb") as noted:
+        text = noted.read(LARGEST_NOTE).decode()
+        content = text.partition(" ")[2]
+        if text == signed(content) and json.loads(content)[0] == file:
+            return Note(place, file, json.loads(content)[1])
+    return Note(place, file, {})
+
+
+def stat_file(path: str) -> list[Any] | None:
+    """Return [path with links followed, inode, size, times of last change of contents and entry]; None: no file."""
+    place = os.path.realpath(path)
+    try:
+        found = os.stat(place)
+    except OSError:
+        return None
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return [place, found.st_ino, found.st_size, *times] if stat.S_ISREG(found.st_mode) else None
+
+
+def notes_folder() -> Path | None:
+    """Return where notes are; None: they are switched off, or there is no home."""
+    named = os.environ.get(VARIABLE, "")
+    if named:
+        return None if named == OFF else Path(named).absolute() / "backbones"
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    with contextlib.suppress(RuntimeError):
+        base = Path(cache) if os.path.isabs(cache) else Path.home() / ".cache"
+        return base / "fairseq_idpg" / "backbones"
+    return None
+
+
+def signed(content: str) -> str:
+    """Return a note: its checksum, which covers the version too, and what it says."""
+    return f"{hashlib.sha256(f'{NOTES_VERSION} {content}'.encode()).hexdigest()} {content}"

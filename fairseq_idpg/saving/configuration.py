@@ -62,74 +62,58 @@ def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
     """
     found = recorded_options(state)
     names = {section: options.get("_name") for section, options in found.items()}
-    model = model_class(names["model"])
-    ours = model is MODEL_REGISTRY[OUR_MODEL]
-    built_here = ours or model is RobertaModel
-    if not built_here or names["task"] not in KNOWN_TASKS or names["criterion"] not in KNOWN_CRITERIONS:
+    model, ours = model_class(names["model"]), names_ours(state)
+    known = names["task"] in KNOWN_TASKS and names["criterion"] in KNOWN_CRITERIONS
+    if not known or not (ours or model is RobertaModel):
         raise InputError(
             f"{what} holds a model of --task {shown(names['task'])}, --arch {shown(names['model'])} and --criterion "
             f"{shown(names['criterion'])}, not of sentence prediction with a RoBERTa: {REMEDY}"
         )
+    criterion = CRITERION_DATACLASS_REGISTRY[names["criterion"]]
     types = {
         "task": declared(TASK_DATACLASS_REGISTRY[names["task"]]),
         "model": declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL]) if ours else STOCK_TYPES,
-        "criterion": declared(CRITERION_DATACLASS_REGISTRY[names["criterion"]]),
+        "criterion": declared(criterion),
     }
     built = {section: typed(found[section], types[section], what, report=ours) for section in types}
-    for options in built.values():
-        _check_sizes(options, what)
-    built["criterion"] = {**defaults(CRITERION_DATACLASS_REGISTRY[names["criterion"]]), **built["criterion"]}
+    built["criterion"] = {**defaults(criterion), **built["criterion"]}
     MODEL_REGISTRY[OUR_MODEL].check_size(built["model"], built["task"], state["model"], what)
-    cfg: dict[str, Any] = {
-        **_parents(state),
-        **{section: {**options, "_name": names[section]} for section, options in built.items()},
-    }
+    cfg = {**_parents(state), **{section: {**options, "_name": names[section]} for section, options in built.items()}}
     if not ours:  # fairseq's own RoBERTa reads a namespace
         cfg["model"] = argparse.Namespace(**cfg["model"])
     return cfg
 
 
 def check_overrides(options: Mapping[Any, Any], what: str) -> None:
-    """Check values that take the place of a configuration's; those of the model or the task may stand under its name.
-
-    Raises:
-        InputError: there is no such option; a value is not of its type.
-    """
+    """Raise InputError for overrides that are no options of the model or the task, flat or in its section."""
     of_task = declared(TASK_DATACLASS_REGISTRY[TASK])
     of_model = {**STOCK_TYPES, **declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL])}
-    types = {"the model or the task": {**of_model, **of_task}, "the model": of_model, "the task": of_task}
     sections = {name: options[name] for name in ("model", "task") if isinstance(options.get(name), dict)}
     flat = {name: value for name, value in options.items() if name not in sections}
-    for owner, given in (("the model or the task", flat), *((f"the {name}", own) for name, own in sections.items())):
+    for owner, types, given in (
+        ("the model or the task", {**of_model, **of_task}, flat),
+        ("the model", of_model, sections.get("model", {})),
+        ("the task", of_task, sections.get("task", {})),
+    ):
         # the names of both are what was trained, and cannot be others
-        unknown = next((name for name in given if name not in types[owner] or name == "_name"), None)
+        unknown = next((name for name in given if name not in types or name == "_name"), None)
         if unknown is not None:
             raise InputError(f"{what}: {shown(unknown)} is no option of {owner}: leave it out")
-        _check_sizes(typed(given, types[owner], what), what)
+        typed(given, types, what)
 
 
 def check_is_roberta(state: Mapping[str, Any], what: str) -> Options:
-    """Return the model's options in a file of which only tensors are read; they build nothing.
-
-    Raises:
-        InputError: it names a model that is no RoBERTa.
-    """
+    """Return a file's options of the model, of any type; raise InputError where that is no RoBERTa."""
     options = recorded_options(state)["model"]
-    name = options.get("_name")
-    model = model_class(name)
-    if name is not None and (model is None or not issubclass(model, RobertaModel)):
+    name, model = options.get("_name"), model_class(options.get("_name"))
+    if name is not None and not (model and issubclass(model, RobertaModel)):
         raise InputError(f"{what} holds a model of --arch {shown(name)}: give a RoBERTa")
     return options
 
 
 def check_is_ours(state: Mapping[str, Any], what: str) -> None:
-    """Check what only a model of this package can do.
-
-    Raises:
-        InputError: it is a checkpoint of fairseq's own task or model.
-    """
-    found = recorded_options(state)
-    if found["task"].get("_name") != TASK or not is_ours(state["model"]):
+    """Raise InputError for a checkpoint of fairseq's own task or model."""
+    if recorded_options(state)["task"].get("_name") != TASK or not is_ours(state["model"]):
         raise InputError(f"{what} is not a checkpoint of this package: {REMEDY}")
 
 
@@ -197,13 +181,19 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
         report: say which ones are left out, because this version does not know them.
 
     Raises:
-        InputError: one is not of its type.
+        InputError: one is not of its type, a size that no model has, or a seed that numpy does not take.
     """
     for name, value in options.items():
-        if name in types and not is_taken(value, types[name]):
-            raise InputError(
-                f"{what} says {flag_name(name)} {shown(value)}, which is no {_words(types[name])}: give another"
-            )
+        if name not in types:
+            continue
+        flag = f"{what} says {flag_name(name)} {shown(value)}, which"
+        if not is_taken(value, types[name]):
+            kinds = [kind for kind in get_args(types[name]) or (types[name],) if kind is not type(None)]
+            words = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
+            raise InputError(f"{flag} is no {words}: give another")
+        least, most = (0, LARGEST_SEED) if name == "seed" else (1 if name in SIZES else -LARGEST, LARGEST)
+        if type(value) is int and name not in NO_SIZES and not least <= value <= most:
+            raise InputError(f"{flag} no model has: give another")
     unknown = [name for name, value in options.items() if name not in types and name != "_name" and value is not None]
     if unknown and report:
         logger.warning("%s: options that this version does not know are left out: %s", what, shown(unknown))
@@ -234,16 +224,6 @@ def is_taken(value: Any, kind: Any) -> bool:
     return fits(value, kind) and "${" not in str(value) and value != "???"
 
 
-def _check_sizes(options: Options, what: str) -> None:
-    """Raise InputError for a size that no model has, or a seed that numpy does not take."""
-    for name, value in options.items():
-        if type(value) is not int or name in NO_SIZES:
-            continue
-        least, most = (0, LARGEST_SEED) if name == "seed" else (1 if name in SIZES else -LARGEST, LARGEST)
-        if not least <= value <= most:
-            raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which no model has: give another")
-
-
 def _parents(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the other sections, of each option what fits; never a folder to import."""
     sections: dict[str, Any] = {f.name: f.type for f in fields(FairseqConfig)}
@@ -260,8 +240,3 @@ def _parents(state: Mapping[str, Any]) -> dict[str, Any]:
 def shown(value: Any) -> str:
     """Return a value from a file, short and in one line."""
     return reprlib.repr(value)
-
-
-def _words(kind: Any) -> str:
-    names: tuple[Any, ...] = getattr(kind, "__args__", None) or (kind,)
-    return " or ".join(getattr(one, "__name__", str(one)) for one in names if one is not type(None))

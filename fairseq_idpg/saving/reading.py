@@ -15,10 +15,9 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from ..errors import InputError
-from .checksum import changed_progress, changed_weights
 from .configuration import buildable, check_is_roberta, names_ours
 from .shared_folder import read_shared
-from .tensors import EXTRA_STATE, FINGERPRINT, is_ours
+from .tensors import EXTRA_STATE, FINGERPRINT, changed_progress, changed_weights, is_ours
 from .torch_files import Damaged, preview, read_saved
 
 
@@ -35,10 +34,8 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
         InputError: it cannot be read, is damaged, is no checkpoint, or holds what only running code could make.
     """
     try:
-        if os.path.isdir(path):
-            state = read_shared(path, f"{option} {path}")
-        else:
-            state = read_saved(path, mapped, checked)
+        shared = os.path.isdir(path)
+        state = read_shared(path, f"{option} {path}") if shared else read_saved(path, mapped, checked)
         _check_weights(state)
         if not checked and changed_weights(state["model"]):
             raise Damaged("its weights are not those that were saved: they do not fit the checksum that it carries")
@@ -66,17 +63,15 @@ def load_state(path: str, option: str, overrides: dict[str, Any] | None = None, 
     if not builds and os.path.isdir(path):
         raise InputError(f"{what} is a folder, and no training can go on from one: give the checkpoint")
     state = read_file(path, option)
-    if not builds and FINGERPRINT in state["model"]:  # others carry no checksums
-        changed = changed_progress(state)
-        if changed is not None:
-            raise InputError(f"{what} is damaged: its {changed} is not what was saved; give another copy")
+    changed = changed_progress(state) if not builds and FINGERPRINT in state["model"] else None
+    if changed is not None:
+        raise InputError(f"{what} is damaged: its {changed} is not what was saved; give another copy")
+    cfg = None
     if builds or names_ours(state) or is_ours(state["model"]):
         cfg = OmegaConf.create(buildable(state, what), flags={"allow_objects": True})
-        if overrides is not None:
-            overwrite_args_by_name(cfg, overrides)
+        overwrite_args_by_name(cfg, overrides or {})
     else:
         check_is_roberta(state, what)
-        cfg = None
     try:
         return checkpoint_utils._upgrade_state_dict({**state, "args": None, "cfg": cfg})
     except (LookupError, TypeError, AttributeError):

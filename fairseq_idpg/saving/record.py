@@ -26,54 +26,33 @@ SECTION = "record"
 
 @dataclass(frozen=True)
 class Record:
-    """Plain values; None where nothing is known.
+    """Plain values; None where nothing is known."""
 
-    Attributes:
-        task: the name the data was preprocessed under.
-        regression: scores instead of classes.
-        labels: the classes in the order of the logits.
-        scale: what the scores were divided by.
-        pairs: sentence pairs instead of single sentences.
-        tokens: --init-token and --separator-token, by option; a separator only of pairs.
-        prompt_position: --prompt-position.
-        dictionary: fingerprint of the symbols in the order of their ids.
-        bpe: name of the encoder.
-        bpe_sha256: fingerprint of the encoder's files.
-        vocab: the folder where these were; they may have moved.
-        max_length: tokens that were kept of a sentence; None: all.
-        vectors: fingerprints of the files of word vectors that the folder's M(x) was made from, by their names.
-    """
-
-    task: str | None = None
-    regression: bool | None = None
-    labels: list[str] | None = None
-    scale: float | None = None
-    pairs: bool | None = None
-    tokens: dict[str, int | None] | None = None
+    task: str | None = None  # the name the data was preprocessed under
+    regression: bool | None = None  # scores instead of classes
+    labels: list[str] | None = None  # the classes in the order of the logits
+    scale: float | None = None  # what the scores were divided by
+    pairs: bool | None = None  # sentence pairs instead of single sentences
+    tokens: dict[str, int | None] | None = None  # --init-token and --separator-token, the latter of pairs alone
     prompt_position: int | None = None
-    dictionary: str | None = None
-    bpe: str | None = None
-    bpe_sha256: str | None = None
-    vocab: str | None = None
-    max_length: int | None = None
-    vectors: dict[str, str] | None = None
+    dictionary: str | None = None  # fingerprint of the symbols in the order of their ids
+    bpe: str | None = None  # name of the encoder
+    bpe_sha256: str | None = None  # fingerprint of its files
+    vocab: str | None = None  # the folder where these were; they may have moved
+    max_length: int | None = None  # tokens that were kept of a sentence; None: all
+    vectors: dict[str, str] | None = None  # fingerprints of the files of word vectors behind M(x), by their names
 
 
 TYPES = get_type_hints(Record)
 
 
 def read_record(state: Any, source: str = "this checkpoint") -> Record:
-    """Return the record that ``Record``'s fields were saved as; what a later version may have added is left aside.
-
-    Raises:
-        InputError: values of other types.
-    """
-    values = {name: state.get(name) for name in TYPES} if isinstance(state, Mapping) else {"record": state}
-    damaged = next((name for name, value in values.items() if name not in TYPES or not fits(value, TYPES[name])), None)
-    if damaged is None and values["scale"] is not None and values["scale"] <= 0:  # outputs are multiplied by it
-        damaged = "scale"
-    if damaged is not None:
-        raise InputError(f"the record of {source} is damaged ({damaged}): give another copy")
+    """Return a saved record without what a later version may have added; raise InputError for values of other types."""
+    values = {name: state.get(name) for name in TYPES} if isinstance(state, Mapping) else {}
+    damaged = [name for name, value in values.items() if not fits(value, TYPES[name])]
+    # outputs are multiplied by the scale
+    if damaged or not values or values["scale"] is not None and values["scale"] <= 0:
+        raise InputError(f"the record of {source} is damaged ({', '.join(damaged) or 'scale'}): give another copy")
     return Record(**values)
 
 
@@ -100,18 +79,17 @@ def _differ(one: Record, other: Record, name: str) -> bool:
 
 
 def check_same_data(theirs: Record, ours: Record, data: str) -> None:
-    """Check that a model with the record ``theirs`` can read the folder ``data``, whose record is ``ours``.
+    """Raise InputError, with the first reason, unless a model with the record ``theirs`` can read the folder ``data``.
 
-    Raises:
-        InputError: with the first reason why not. Label names are compared in ``LabelOrder``.
+    ``ours`` is the folder's. Label names are compared in ``LabelOrder``.
     """
     if _differ(theirs, ours, "regression"):
+        trained, remedy = (
+            ("scores", "give") if theirs.regression else (f"classes ({listed(theirs.labels)})", "leave out")
+        )
         raise InputError(
-            "this checkpoint was trained on scores, and this run is on classes: give --regression-target "
-            f"--num-classes 1 and a folder with scores, or a checkpoint of classes ({data})"
-            if theirs.regression
-            else f"this checkpoint was trained on classes ({listed(theirs.labels)}), and --regression-target is for "
-            "scores: leave it out, or give a checkpoint of scores"
+            f"this checkpoint was trained on {trained}, and this run on {data} is not: {remedy} --regression-target, "
+            "or give another checkpoint"
         )
     if _differ(theirs, ours, "pairs"):
         kinds = ("sentence pairs", "single sentences")
@@ -125,26 +103,20 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
         if given != token:
             remedy = f"leave {option} out" if token is None else f"give {option} {token}"
             raise InputError(f"{option} is {given}, and this checkpoint was trained with {token}: {remedy}")
-    for name, what in (("bpe", "--bpe"), ("dictionary", "dictionary"), ("bpe_sha256", "--vocab")):
+    for name, what in (("bpe", "--bpe"), ("dictionary", "dictionary"), ("bpe_sha256", "--vocab"), ("scale", "scale")):
         if _differ(theirs, ours, name):
+            found, trained = (f"{getattr(each, name)!s:.12}" for each in (ours, theirs))
             raise InputError(
-                f"the {what} of {data} ({getattr(ours, name):.12}) is not the one that this checkpoint was trained "
-                f"with ({getattr(theirs, name):.12}): preprocess the data with that one"
+                f"the {what} of {data} ({found}) is not the one that this checkpoint was trained with ({trained}): "
+                "preprocess the data with that one"
             )
-    if _differ(theirs, ours, "scale"):
-        raise InputError(
-            f"the scores of {data} are divided by {ours.scale:g}, those that this checkpoint was trained on by "
-            f"{theirs.scale:g}: preprocess them with the same scale"
-        )
 
 
 def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[str]:
     """Return the classes of a model with the record ``theirs``, as the folder with the record ``ours`` calls them.
 
-    In the order of the model's logits; [] of one for scores.
-
-    Classes are the same if the table of tasks gives them one meaning; where it knows nothing of a task, if they have
-    the same name.
+    In the order of the model's logits; [] of one for scores. Classes are the same if the table of tasks gives them one
+    meaning; where it knows nothing of a task, if they have the same name.
 
     Args:
         training: the model goes on to be trained on the folder, whose labels may come to mean something else.
@@ -162,11 +134,7 @@ def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[st
 
 
 def check_same_vectors(theirs: Record, ours: Record, data: str) -> None:
-    """Check that a model that reads word vectors was trained on those that the folder ``data`` has.
-
-    Raises:
-        InputError: on others, of any width.
-    """
+    """Raise InputError where a model that reads word vectors was trained on others than the folder ``data`` has."""
     digests = [sorted(record.vectors.values()) for record in (theirs, ours) if record.vectors]
     if len(digests) == 2 and digests[0] != digests[1]:
         raise InputError(
@@ -194,8 +162,7 @@ class KeptRecord:
         training: bool,
         reads_vectors: bool = False,
     ):
-        self.ours = ours
-        self.of_model = ours
+        self.ours = self.of_model = ours
         self.data = data
         self.follow = follow
         self.training = training

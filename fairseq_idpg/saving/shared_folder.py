@@ -1,4 +1,4 @@
-"""A folder to share: what was trained, as ``prompt.safetensors``, and ``config.json``, which says what it is.
+"""A folder to share: what was trained, as ``prompt.safetensors``, ``config.json``, which says what it is, and a card.
 
 It is read as the checkpoint that it was made from, and checked as one of a stranger: see ``reading.py``. Neither file
 can hold code. The checksum covers both; README.md, the card, is for people alone.
@@ -6,6 +6,7 @@ can hold code. The checksum covers both; README.md, the card, is for people alon
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,9 @@ from preprocess.errors import reason_of
 
 from ..errors import InputError
 from ..names import TASK
-from .checksum import carry_checksum, digest_of, fits
 from .configuration import OUR_MODEL, PATHS, shown
-from .record import SECTION
-from .tensors import EXTRA_STATE, FINGERPRINT, as_fingerprint
+from .record import SECTION, Record
+from .tensors import EXTRA_STATE, FINGERPRINT, as_fingerprint, carry_checksum, digest_of, has_digest
 
 TENSORS, CONFIG, CARD = "prompt.safetensors", "config.json", "README.md"
 FORMAT = 1
@@ -35,6 +35,8 @@ FILES: dict[str, tuple[str, ...]] = {
 SECTIONS = tuple(FILES)
 # of config.json; of "run", scores, seed and the like, and of "versions" nothing is built
 KEYS = {"format", "method", "data", "backbone", "run", "versions", "options", "checksum"}
+
+Rows = list[list[Any]]
 
 
 def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
@@ -62,9 +64,6 @@ def read_shared(path: str, what: str) -> dict[str, Any]:
         InputError: a file is missing, is damaged, or does not belong to the other; ``what`` names the folder.
     """
     folder = Path(path)
-    missing = next((name for name in (CONFIG, TENSORS) if not (folder / name).is_file()), None)
-    if missing is not None:
-        raise InputError(f"{what} is a folder without {missing}: give a checkpoint, or a folder to share")
     config, tensors = _read_both(folder, what)
     data, backbone = dict(config["data"]), config["backbone"]
     data["vocab"] = _found(folder, data.get("vocab"), data.get("vocab"))
@@ -89,6 +88,9 @@ def read_shared(path: str, what: str) -> dict[str, Any]:
 
 def _read_both(folder: Path, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return what both files hold, which their checksum covers."""
+    for name in (CONFIG, TENSORS):
+        if not (folder / name).is_file():
+            raise InputError(f"{what} is a folder without {name}: give a checkpoint, or a folder to share")
     config = _reading(CONFIG, what, lambda: _read_config(folder / CONFIG))
     if config["format"] != FORMAT:
         raise InputError(
@@ -97,7 +99,7 @@ def _read_both(folder: Path, what: str) -> tuple[dict[str, Any], dict[str, Tenso
         )
     # not a map of a file that others may change
     tensors = _reading(TENSORS, what, lambda: load((folder / TENSORS).read_bytes()))
-    if not fits(config["checksum"], _checksum, config, tensors):
+    if not has_digest(config["checksum"], _checksum, config, tensors):
         raise InputError(f"{what}: {CONFIG} and {TENSORS} are not those that were exported together: {REMEDY}")
     return config, tensors
 
@@ -128,3 +130,70 @@ def _found(folder: Path, recorded: Any, name: Any) -> Any:
     for last in filter(None, (ends, ends[-1:])):
         places += [str(top.joinpath(*last)) for top in (folder.absolute().parent, folder.absolute())]
     return next((place for place in places if os.path.exists(place)), next(iter(places), name))
+
+
+# --- the card: how to use the folder, its scores, what was trained -----------------------------------
+
+
+def use_lines(folder: str, pairs: bool) -> dict[str, str]:
+    """Return {"python": line, "bash": line} that use what ``folder`` holds."""
+    text = '("first sentence", "second sentence")' if pairs else '"a sentence"'
+    shell = re.sub(r"([^\w./~+-])", r"\\\1", folder, flags=re.ASCII)
+    return {
+        "python": f"from fairseq_idpg import load; print(load({json.dumps(folder)}).predict([{text}]))",
+        "bash": f"python -m fairseq_idpg.predict --path {shell} --text FILE{' --pairs tab' if pairs else ''}",
+    }
+
+
+def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int) -> str:
+    """Return Markdown.
+
+    Args:
+        name: of the folder.
+        config: what ``config.json`` says.
+        trained: numbers that the tensors hold.
+    """
+    run, backbone, of_model = dict(config["run"]), config["backbone"], config["options"]["model"]
+    by_words = of_model.get("predict_with") == "mlm"  # the backbone's LM head predicts
+    scores = [
+        [split, score, f"{value:.2f}"] for split, of in run.pop("scores", {}).items() for score, value in of.items()
+    ]
+    settings = [[setting.replace("_", " "), value] for setting, value in run.items() if value is not None]
+    divided = record.scale is not None and record.scale != 1
+    facts = {
+        "method": config["method"],
+        "reads": "pairs of sentences" if record.pairs else "single sentences",
+        "answers": ", ".join(record.labels or ()) or f"scores{f', divided by {record.scale:g} in training' * divided}",
+        "backbone": f"{backbone['name']}, SHA-256 of its tensors {backbone['tensors_sha256']}",
+        "encoder": f"{record.bpe or 'not recorded'}, SHA-256 of its files {record.bpe_sha256 or 'not recorded'}",
+        "dictionary": f"SHA-256 of its symbols {record.dictionary}",
+        "prompt position": record.prompt_position,
+        **({option: of_model.get(option) for option in ("template", "verbalisers")} if by_words else {}),
+    }
+    parts = [
+        f"# {cell(config['method'])} for {cell(record.task or 'a task of its own')}",
+        f"What was trained beside a frozen {cell(backbone['name'].split('/')[0])}, which is not in this folder: "
+        f"{trained:,} numbers of the method{'' if by_words else ' and the classification head'}, for fairseq_idpg. No "
+        "file of the folder can hold code.",
+        "## Use it",
+        *(f"```{language}\n{line}\n```" for language, line in use_lines(name, bool(record.pairs)).items()),
+        f"The backbone is looked for where it was, and as `{cell(backbone['name'])}` beside this folder; else "
+        '`backbone="NEW/model.pt"` or `--backbone NEW/model.pt` says where it is. Any other is refused.',
+        *(["## Scores", table([["split", "score", "value"], *scores])] if scores else []),
+        "## What was trained",
+        table([["", ""], *map(list, facts.items())]),
+        *(["## How", table([["", ""], *settings])] if run else []),
+        f"Made with {', '.join(f'{cell(each)} {cell(version)}' for each, version in config['versions'].items())}.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(rows: Rows) -> str:
+    """Return a table of Markdown, the first row its header."""
+    lines = [f"| {' | '.join(map(cell, row))} |" for row in rows]
+    return "\n".join([lines[0], f"| {' | '.join('---' for _ in rows[0])} |", *lines[1:]])
+
+
+def cell(text: Any) -> str:
+    """Return a text that ends no line, cell or piece of code, and begins no tag or link."""
+    return re.sub(r"([\\`|<>\[\]*])", r"\\\1", " ".join(str(text).split()))

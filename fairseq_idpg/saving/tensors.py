@@ -1,8 +1,12 @@
-"""The tensors of a checkpoint: under which names they stand, and whether they are those of a model.
+"""The tensors of a checkpoint: their names, whether a model takes them, and the SHA-256 that every checkpoint carries.
 
-Every error says what differs.
+The zip archive's own CRC-32 tells that the bytes of a file are those that were written; a checksum also tells that the
+values are those of the training, whichever tool has copied them into another file since. That of the weights stands
+among them, so that every writer has it; those of what only a resumed training reads are made where the trainer writes.
 """
 
+import hashlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -12,10 +16,15 @@ from ..backbone.weights import STACK
 from ..errors import InputError
 
 FINGERPRINT = "backbone_fingerprint"  # a tensor that every checkpoint of this package holds: of the backbone's tensors
-OLD_FINGERPRINT = "backbone_sha256"  # in its place in version 0.1: of the bytes of the backbone's file
+OLD_FINGERPRINT = "backbone_sha256"  # instead of it in version 0.1: of the bytes of the backbone's file
 EXTRA_STATE = "_extra_state"  # what torch keeps of a module besides tensors
 HEADS = "classification_heads."
 OUTPUTS = "out_proj.weight"
+
+CHECKSUM = "checksum"  # in the extra state
+PROGRESS = ("extra_state", "optimizer_history", "last_optimizer_state")
+CHECKSUMS = "checksums"  # of these, by name
+PARTS = 10**6  # more would be a file made to take for ever
 
 # What a model may have beyond the numbers in its file: many times these, and what is left out once it is trained.
 TIMES, SPARE = 4, 2**26
@@ -24,6 +33,8 @@ OBJECTS = 2**12  # numbers whose memory the objects around a tensor take
 ANOTHER = "give another checkpoint to --path, --restore-file or --save-dir"
 
 State = dict[str, Tensor]
+
+# --- fingerprints and checksums ----------------------------------------------------------------------
 
 
 def as_fingerprint(digest: str) -> Tensor:
@@ -41,6 +52,100 @@ def is_ours(model_state: dict[str, Any]) -> bool:
     return FINGERPRINT in model_state or OLD_FINGERPRINT in model_state
 
 
+def checksum(model_state: dict[str, Any]) -> str:
+    """Return the SHA-256 of a model's state dict: names, types, shapes and bytes of tensors, and its extra state.
+
+    Tensors of half precision count as the float32 that fairseq writes instead.
+    """
+    extra = {name: value for name, value in model_state.get(EXTRA_STATE, {}).items() if name != CHECKSUM}
+    return digest_of({**model_state, EXTRA_STATE: extra})
+
+
+def carry_checksum(model_state: dict[str, Any]) -> None:
+    """Put the checksum into a state dict, in place."""
+    model_state[EXTRA_STATE] = {**model_state.get(EXTRA_STATE, {}), CHECKSUM: checksum(model_state)}
+
+
+def changed_weights(model_state: dict[str, Any]) -> bool:
+    """Return whether weights are not those that were saved; a backbone or version 0.1 carries no checksum."""
+    recorded = model_state.get(EXTRA_STATE, {}).get(CHECKSUM)
+    return FINGERPRINT in model_state if recorded is None else not has_digest(recorded, checksum, model_state)
+
+
+def with_progress_checksums(state: dict[str, Any]) -> dict[str, Any]:
+    """Return what the trainer is about to write, and the checksums of how far it has come."""
+    return {**state, CHECKSUMS: {name: digest_of(state[name]) for name in PROGRESS if name in state}}
+
+
+def changed_progress(state: dict[str, Any]) -> str | None:
+    """Return the part of how far training had come that is not what was saved, if any; one may be taken out whole."""
+    recorded = state.get(CHECKSUMS)
+    if not isinstance(recorded, dict):
+        return CHECKSUMS
+    parts = {name: state[name] for name in PROGRESS if state.get(name) is not None}
+    return next((name for name, part in parts.items() if not has_digest(recorded.get(name), digest_of, part)), None)
+
+
+def has_digest(recorded: Any, digest: Callable[..., str], *values: Any) -> bool:
+    """Return whether the digest of some values is the recorded one; values without end have none."""
+    try:
+        return recorded == digest(*values)
+    except (ValueError, RecursionError):
+        return False
+
+
+def digest_of(value: Any) -> str:
+    """Return the SHA-256 of nested dictionaries and lists of tensors and plain values.
+
+    Raises:
+        ValueError: it has too many parts.
+        RecursionError: it is nested too deeply.
+    """
+    digest = hashlib.sha256()
+    for part in _parts(value, iter(range(PARTS))):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def tensors_digest(tensors: State) -> str:
+    """Return the SHA-256 of names, types, shapes and bytes, types as they are."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        for part in _tensor(name, tensors[name]):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _parts(value: Any, budget: Iterator[int], name: str = "") -> Iterator[Any]:
+    """Yield a value as bytes that no other value has."""
+    if next(budget, None) is None:
+        raise ValueError("too many parts")
+    if isinstance(value, Tensor):
+        yield from _tensor(name, value.float() if value.dtype in (torch.float16, torch.bfloat16) else value)
+        return
+    if isinstance(value, dict):
+        named = sorted(((repr(key), part) for key, part in value.items()), key=lambda item: item[0])
+    elif isinstance(value, (list, tuple)):
+        named = [("", part) for part in value]
+    else:
+        yield repr((name, value)).encode()
+        return
+    kind = "dict" if isinstance(value, dict) else "list"  # fairseq makes plain ones of their subclasses
+    yield repr((name, kind, len(named))).encode()
+    for key, part in named:
+        yield from _parts(part, budget, key)
+
+
+def _tensor(name: str, value: Tensor) -> Iterator[Any]:
+    """Yield a description of known length first, so that no two lists of tensors give the same bytes."""
+    yield repr((name, str(value.dtype), list(value.shape))).encode()
+    if value.numel():
+        yield value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+
+
+# --- whether a model takes them ----------------------------------------------------------------------
+
+
 def room(state: dict[str, Any]) -> int:
     """Return how many numbers a model may have that is made from these tensors."""
     return SPARE + TIMES * sum(value.numel() for value in state.values() if torch.is_tensor(value))
@@ -48,36 +153,26 @@ def room(state: dict[str, Any]) -> int:
 
 def check_same_heads(state: State, whole: State) -> None:
     """Raise InputError unless the heads of a checkpoint of this package are those of the model, by name and sizes."""
-    theirs, own = heads(state), heads(whole)
+    theirs, own = ({n: list(v.shape) for n, v in held.items() if n.startswith(HEADS)} for held in (state, whole))
     if theirs != own:
-        held, wanted = (_named(each, sized=theirs.keys() == own.keys()) for each in (theirs, own))
         raise InputError(
-            f"this checkpoint holds {held} but the model has {wanted}: give the options that it was trained with "
-            "(--classification-head-name, --num-classes, --predict-with), or, to train for other classes, start from "
-            "it with --backbone, or from its prompt with --prompt-init-from"
+            f"this checkpoint holds {_named(theirs)} but the model has {_named(own)}: give the options that it was "
+            "trained with (--classification-head-name, --num-classes, --predict-with), or, to train for other classes, "
+            "start from it with --backbone, or from its prompt with --prompt-init-from"
         )
 
 
-def heads(state: State) -> dict[str, dict[str, list[int]]]:
-    """Return {head: {tensor: shape}} of a state dict."""
-    found: dict[str, dict[str, list[int]]] = {}
-    for key, value in state.items():
-        if key.startswith(HEADS):
-            name, _, part = key[len(HEADS) :].partition(".")
-            found.setdefault(name, {})[part] = list(value.shape)
-    return found
-
-
-def _named(found: dict[str, dict[str, list[int]]], sized: bool) -> str:
-    names = [f"{name:.60}{f' {shapes.get(OUTPUTS)}' if sized else ''}" for name, shapes in sorted(found.items())[:8]]
-    return f"the head {', '.join(names)}" if names else "no head"
+def _named(shapes: dict[str, list[int]]) -> str:
+    """Return the names of heads, with the shape of their outputs."""
+    names = sorted({key[len(HEADS) :].partition(".")[0] for key in shapes})[:8]
+    found = [f"{name:.60} {shapes.get(f'{HEADS}{name}.{OUTPUTS}', '')}".rstrip() for name in names]
+    return f"the head {', '.join(found)}" if found else "no head"
 
 
 def take_encoder(state: State, whole: State) -> None:
-    """Leave of a checkpoint of fairseq's own, in place, what a model of ours can start from: its encoder and its head.
+    """Leave of a checkpoint of fairseq's own, in place, the encoder and head that a model of ours can start from.
 
-    Raises:
-        InputError: its encoder is incomplete, or has more in it than the model's.
+    Raise InputError where its encoder is incomplete, or has more in it than the model's.
     """
     missing = [key for key in whole if key.startswith(STACK) and key not in state]
     unknown = [key for key in state if key.startswith(STACK) and key not in whole]

@@ -1,8 +1,8 @@
-"""Reading what ``torch.save`` wrote, which may be a stranger's: tensors and plain values, no larger than their file.
+"""Files of ``torch.save``: written whole or not at all, and read as tensors and plain values, no larger than the file.
 
-torch's allow-list runs no code, but it takes ``bytearray(3e9)``, ``_codecs.encode`` with any codec and numpy's types of
-any size. So a pickle is looked through first: each name in it stands for what a checkpoint needs of it, and for
-nothing else.
+torch's allow-list runs no code of a stranger's file, but it takes ``bytearray(3e9)``, ``_codecs.encode`` with any codec
+and numpy's types of any size. So a pickle is looked through first: each name in it stands for what a checkpoint needs
+of it, and for nothing else.
 """
 
 import argparse
@@ -11,16 +11,22 @@ import math
 import os
 import pickle
 import pickletools
-import re
+import shutil
 import zipfile
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import torch
+from fairseq.file_io import PathManager
 
 from preprocess.checksums import regular
 from preprocess.readers import is_text
+from preprocess.writing import new_file
+
+from ..errors import InputError
+from .tensors import FINGERPRINT, with_progress_checksums
 
 ARCHIVE = b"PK\x03\x04"
 VIEWS = 4  # the tensors of a file may be this many times larger than the file: some share their numbers
@@ -28,24 +34,25 @@ NUMBER_BYTES = {
     **{"Byte": 1, "Char": 1, "Bool": 1, "Short": 2, "Half": 2, "BFloat16": 2},
     **{"Int": 4, "Float": 4, "Long": 8, "Double": 8},
 }
-STORAGE = re.compile(r"torch\.([A-Za-z0-9]+)Storage")
 OPCODES = {ord(opcode.code) for opcode in pickletools.opcodes if opcode.proto <= 2}  # which torch writes and reads
 LEGACY_SAVED, LEGACY_PICKLES = 3, 5  # a magic number, a version, the system, what was saved, the names of its storages
+
+# --- reading -----------------------------------------------------------------------------------------
 
 
 class Damaged(Exception):
     """Why a file cannot be read, in a few words."""
 
 
-class NumpyType:
-    """The type float64, the only one of numpy's numbers that fairseq saves."""
+class Float64:
+    """numpy's type float64, the only one that fairseq saves numbers of."""
 
-    def __init__(self, name: str, align: bool, copy: bool):
+    def __init__(self, name: str, *flags: bool):
         if name != "f8":
             raise Damaged("it holds a number of numpy that is no float64")
 
     def __setstate__(self, state: Any) -> None:
-        if state[2:] != (None, None, None, -1, -1, 0):
+        if state[2:] != (None, None, None, -1, -1, 0):  # a type made of several others
             raise Damaged("it holds a number of numpy that is no float64")
 
 
@@ -56,16 +63,8 @@ def encode(text: str, codec: str) -> bytes:
     return text.encode("latin1")
 
 
-def scalar(kind: NumpyType, data: bytes) -> None:
-    """Stand for a number of numpy."""
-
-
 class Preview(pickle._Unpickler):  # the one in Python, whose memory follows the file's
-    """Reads a pickle without making its tensors.
-
-    Args:
-        most: bytes that all tensors together may have.
-    """
+    """Read a pickle without making its tensors, which together may have ``most`` bytes."""
 
     dispatch = {code: step for code, step in pickle._Unpickler.dispatch.items() if code in OPCODES}
 
@@ -76,17 +75,17 @@ class Preview(pickle._Unpickler):  # the one in Python, whose memory follows the
             "argparse.Namespace": argparse.Namespace,
             "collections.OrderedDict": OrderedDict,
             "_codecs.encode": encode,
-            "numpy.dtype": NumpyType,
-            **dict.fromkeys(("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"), scalar),
-            **dict.fromkeys(("torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2"), self.tensor),
+            "numpy.dtype": Float64,
+            "numpy.core.multiarray.scalar": lambda kind, data: None,
+            "numpy._core.multiarray.scalar": lambda kind, data: None,
+            "torch._utils._rebuild_tensor": self.tensor,
+            "torch._utils._rebuild_tensor_v2": self.tensor,
             "torch._utils._rebuild_parameter": lambda tensor, *others: tensor,
+            **{f"torch.{kind}Storage": size for kind, size in NUMBER_BYTES.items()},
         }
 
     def find_class(self, module: str, name: str) -> Any:
         full = f"{module}.{name}"
-        storage = STORAGE.fullmatch(full)
-        if storage and storage[1] in NUMBER_BYTES:
-            return NUMBER_BYTES[storage[1]]
         if full not in self.known:
             raise Damaged(f"it holds {full:.80}, which is no data")
         return self.known[full]
@@ -115,11 +114,10 @@ def read_saved(path: str, mapped: bool = False, checked: bool = False) -> Any:
         Damaged: it cannot be read, is damaged, or would make something else than data of its own size.
     """
     try:
-        regular(path)
         archive = is_archive(path)
-        if archive and not checked:
-            _check_records(path)
         if not checked:
+            if archive:
+                _check_records(path)
             preview(path)
         # torch maps no file whose name is no text; its own messages advise to switch the allow-list off
         return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped and archive and is_text(path))
@@ -132,12 +130,13 @@ def read_saved(path: str, mapped: bool = False, checked: bool = False) -> Any:
 
 
 def is_archive(path: str) -> bool:
-    """Return whether it is a file that begins as a zip archive does, which is what torch saves since version 1.6."""
-    try:
-        with open(regular(path), "rb") as file:
-            return file.read(len(ARCHIVE)) == ARCHIVE
-    except OSError:
-        return False
+    """Return whether a file begins as a zip archive does, which is what torch saves since version 1.6.
+
+    Raises:
+        OSError: it is no file, or cannot be read.
+    """
+    with open(regular(path), "rb") as file:
+        return file.read(len(ARCHIVE)) == ARCHIVE
 
 
 def _check_records(path: str) -> None:
@@ -159,7 +158,50 @@ def preview(path: str) -> Any:
         Exception: of any kind, where the file is damaged or would make something else than data of its own size.
     """
     most = VIEWS * os.path.getsize(path)
-    with open(path, "rb") as file:
+    with open(regular(path), "rb") as file:
         if is_archive(path):
             return Preview(io.BytesIO(torch._C.PyTorchFileReader(file).get_record("data.pkl")), most).load()
         return [Preview(file, most).load() for _ in range(LEGACY_PICKLES)][LEGACY_SAVED]
+
+
+# --- writing: what replaces fairseq's own copies and saves -------------------------------------------
+
+
+def copy_whole(theirs: Callable, src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+    """Copy as fairseq's ``PathManager.copy`` does."""
+    if PathManager.path_requires_pathmanager(dst_path) or PathManager.path_requires_pathmanager(src_path):
+        return theirs(src_path, dst_path, overwrite=overwrite)
+    with open(src_path, "rb") as original:
+        _write_whole(dst_path, lambda file: shutil.copyfileobj(original, file, 2**20))
+    return True
+
+
+def save_whole(theirs: Callable, obj: Any, filename: str, async_write: bool = False) -> None:
+    """Save as fairseq's ``torch_persistent_save`` does, with checksums of the progress of a training of ours."""
+    weights = obj.get("model") if isinstance(obj, dict) else None
+    state = with_progress_checksums(obj) if isinstance(weights, dict) and FINGERPRINT in weights else obj
+    if async_write or not PathManager.supports_rename(filename):
+        return theirs(state, filename, async_write=async_write)
+    _write_whole(filename, lambda file: torch.save(state, file))
+
+
+def _write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
+    """Call ``write`` on a new file that then takes the name ``path``; raise InputError where it cannot."""
+    try:
+        with new_file(Path(path)) as work, open(work, "wb") as file:
+            write(file)
+    except (OSError, RuntimeError) as error:
+        reason = error.__context__ if isinstance(error, RuntimeError) else error  # torch makes a RuntimeError of it
+        if not isinstance(reason, OSError):
+            raise
+        raise InputError(
+            f"{path} could not be written ({reason.strerror or reason}): what stood there before is intact; make room "
+            "or give another --save-dir, and the same command goes on"
+        ) from None
+
+
+def leftovers(folder: str) -> Iterator[Path]:
+    """Yield what savings leave that were cut short: ours, and those of fairseq itself."""
+    for name in ("checkpoint", "crash"):
+        yield from Path(folder).glob(f".{name}*.pt.*.pt")
+        yield from Path(folder).glob(f"{name}*.pt.tmp")

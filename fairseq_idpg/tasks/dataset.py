@@ -24,9 +24,8 @@ from ..errors import InputError
 from ..names import TRAIN
 from ..representations.states import StateCache
 from ..representations.stored import Stored
-from .positions import first_row, insertion_index, prompt_block
-from .shortening import Shortener, fit, separators
-from .template import Phrased, Placed
+from .positions import Lengths, Shortener, first_row, fit, insertion_index, prompt_block, separators
+from .template import Phrased, Template
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ class PromptPlaces(NamedTuple):
     ``<mask>`` of a template, None without one.
     """
 
-    shorten: Shortener | Phrased
+    shorten: Shortener
     before: np.ndarray
     block: Tensor
     first_row: np.ndarray
@@ -53,32 +52,32 @@ def place_prompts(
     cfg: Any,
     dictionary: Dictionary,
     split: str,
-    a: np.ndarray,
-    b: np.ndarray | None,
+    lengths: Lengths,
     prompt_length: int,
-    placed: Placed | None = None,
+    template: Template | None = None,
+    placed: Lengths = (),
 ) -> PromptPlaces:
-    """The places in examples whose sentences have the lengths ``a`` and ``b`` (None: single sentences).
+    """The places in the examples of a split.
 
     Args:
         cfg: the task's options.
         split: name of the examples, for errors.
-        placed: the template that they are put into, if there is one.
+        lengths: of their sentences.
+        template: what they are put into, if there is one; ``placed``: lengths that the sentences have in it.
 
     Raises:
         InputError: see ``fit``.
     """
-    block = prompt_block(cfg.prompt_position, prompt_length, dictionary.index(MASK), dictionary.eos())
-    if placed is None:
-        shorten = fit(cfg, split, a, b, prompt_length, len(block))
-        before = insertion_index(cfg.prompt_position, shorten.kept_a, shorten.kept_b, separators(cfg))
-        return PromptPlaces(shorten, before, block, first_row(cfg.prompt_position, before))
-    template = placed.template
-    cut = fit(cfg, split, placed.a, placed.b, prompt_length, len(block), template.words)
-    phrased = Phrased(template, a, b, cut)
-    before = insertion_index(cfg.prompt_position, phrased.sizes - 2, None)
+    position = cfg.prompt_position
+    block = prompt_block(position, prompt_length, dictionary.index(MASK), dictionary.eos())
+    if template is None:
+        shorten = fit(cfg, split, lengths, prompt_length, len(block))
+        before = insertion_index(position, shorten.kept, separators(cfg))
+        return PromptPlaces(shorten, before, block, first_row(position, before))
+    phrased = Phrased(template, lengths, fit(cfg, split, placed, prompt_length, len(block), template.words))
+    before = insertion_index(position, [phrased.sizes - 2])  # one text
     mask_index = phrased.mask_index + len(block) * (before <= phrased.mask_index)
-    return PromptPlaces(phrased, before, block, first_row(cfg.prompt_position, before), mask_index)
+    return PromptPlaces(phrased, before, block, first_row(position, before), mask_index)
 
 
 def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
@@ -95,19 +94,14 @@ class SwappedPairsAppended(FairseqDataset):
 
     Args:
         dataset: fairseq's sentence-prediction dataset of pairs.
-        a, b: N, lengths of the two sentences.
+        lengths: of their two sentences, N each.
         separators: ``</s>`` between them.
         shuffle: batches from a random order (else the order of the data, then of the exchanged pairs).
     """
 
-    def __init__(
-        self, dataset: FairseqDataset, a: np.ndarray, b: np.ndarray, separators: int, shuffle: bool, seed: int
-    ):
+    def __init__(self, dataset: FairseqDataset, lengths: Lengths, separators: int, shuffle: bool, seed: int):
         super().__init__()
-        self.dataset = dataset
-        self.a = a
-        self.b = b
-        self.separators = separators
+        self.dataset, self.lengths, self.separators = dataset, lengths, separators
         self.order = np.arange(2 * len(dataset))
         if shuffle:
             with data_utils.numpy_seed(seed):
@@ -120,15 +114,10 @@ class SwappedPairsAppended(FairseqDataset):
         swapped, pair = divmod(i, len(self.dataset))
         item = self.dataset[pair]
         if swapped:
-            item["id"] = i
-            item["net_input.src_tokens"] = self._exchange(item["net_input.src_tokens"], pair)
+            a, b = (lengths[pair] for lengths in self.lengths)
+            start, *parts = item["net_input.src_tokens"].split([1, int(a), self.separators, int(b), 1])
+            item["id"], item["net_input.src_tokens"] = i, torch.cat([start, *parts[2::-1], parts[3]])
         return item
-
-    def _exchange(self, tokens: Tensor, pair: int) -> Tensor:
-        end_a = 1 + self.a[pair]
-        start_b = end_a + self.separators
-        end_b = start_b + self.b[pair]
-        return torch.cat([tokens[:1], tokens[start_b:end_b], tokens[end_a:start_b], tokens[1:end_a], tokens[end_b:]])
 
     def ordered_indices(self) -> np.ndarray:
         return self.order
@@ -180,15 +169,10 @@ class PromptedDataset(FairseqDataset):
         questions: Questions | None = None,
     ):
         super().__init__()
-        self.dataset = dataset
-        self.places = places
+        self.dataset, self.places, self.pad, self.arrange = dataset, places, pad, arrange
         self.sizes = places.shorten.sizes + len(places.block)  # of each example with its block
-        self.pad = pad
-        self.arrange = arrange
-        self.representations = representations
-        self.states = states
-        self.class_of = class_of
-        self.questions = questions
+        self.representations, self.states = representations, states
+        self.class_of, self.questions = class_of, questions
 
     def __getitem__(self, i: int) -> dict[str, Any]:
         item, places = self.dataset[i], self.places
@@ -209,34 +193,25 @@ class PromptedDataset(FairseqDataset):
             return batch
         net_input, index = batch["net_input"], np.asarray([sample["id"] for sample in samples])
         net_input["padded"] = bool(net_input["src_tokens"].eq(self.pad).any())
-        net_input.update(self._prompt_columns(samples, index))
-        net_input.update(self._stored_columns(index, net_input["src_tokens"].size(1)))
-        if self.questions is not None:
-            batch.update(self._question_columns(index, self.questions))
-        return batch
-
-    def _prompt_columns(self, samples: list[dict[str, Any]], index: np.ndarray) -> dict[str, Tensor]:
-        """Where the prompt and a template's ``<mask>`` are."""
-        columns = {}
         if self.places.block.numel():
-            columns["prompted_tokens"] = data_utils.collate_tokens([s["prompted_tokens"] for s in samples], self.pad)
-            columns["prompt_offset"] = torch.tensor([s["prompt_offset"] for s in samples])
+            net_input["prompted_tokens"] = data_utils.collate_tokens([s["prompted_tokens"] for s in samples], self.pad)
+            net_input["prompt_offset"] = torch.tensor([s["prompt_offset"] for s in samples])
         if self.places.mask_index is not None:
-            columns["mask_index"] = torch.from_numpy(self.places.mask_index[index])
-        return columns
-
-    def _stored_columns(self, index: np.ndarray, length: int) -> dict[str, Tensor]:
-        """What need not be computed, where it is known already."""
+            net_input["mask_index"] = torch.from_numpy(self.places.mask_index[index])
+        # what need not be computed, where it is known already
         rows = None if self.representations is None else self.representations.rows(index)
-        states = None if self.states is None else self.states.batch(index, length)
-        columns = {"representation": None if rows is None else torch.from_numpy(rows), "states": states}
-        return {name: column for name, column in columns.items() if column is not None}
-
-    @staticmethod
-    def _question_columns(index: np.ndarray, questions: Questions) -> dict[str, Tensor]:
-        """Which questions the examples answer, and with what scores."""
-        columns = {"answers_question": questions.number, "answer_em": questions.em, "answer_f1": questions.f1}
-        return {name: torch.from_numpy(column[index]) for name, column in columns.items() if column is not None}
+        states = None if self.states is None else self.states.batch(index, net_input["src_tokens"].size(1))
+        if rows is not None:
+            net_input["representation"] = torch.from_numpy(rows)
+        if states is not None:
+            net_input["states"] = states
+        if self.questions is not None:
+            known = self.questions
+            columns = {"answers_question": known.number, "answer_em": known.em, "answer_f1": known.f1}
+            batch.update(
+                {name: torch.from_numpy(column[index]) for name, column in columns.items() if column is not None}
+            )
+        return batch
 
     def raw_tokens(self, index: np.ndarray) -> Tensor:
         """What the backbone reads of some examples to compute M(x): n x T, padded."""
@@ -245,22 +220,17 @@ class PromptedDataset(FairseqDataset):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def num_tokens(self, index: int) -> int:
+    def num_tokens_vec(self, indices: Any) -> Any:
         """What --max-tokens counts: the text alone, as in the released code, so that all methods get equal batches."""
-        return self.sizes[index] - self.places.block.numel()
-
-    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
         return self.sizes[indices] - self.places.block.numel()
+
+    num_tokens = num_tokens_vec
 
     def size(self, index: int) -> int:
         return self.sizes[index]
 
     def check_batches(self, max_tokens: int | None) -> None:
-        """fairseq leaves out what is longer than a batch may be: from training with a warning.
-
-        Raises:
-            InputError: there is such an example.
-        """
+        """Raise InputError for an example that is longer than a batch may be: fairseq leaves it out of training."""
         longest = self.num_tokens_vec(np.arange(len(self))).max(initial=0)
         if max_tokens is not None and longest > max_tokens:
             raise InputError(

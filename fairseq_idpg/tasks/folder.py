@@ -1,17 +1,20 @@
-"""The data folder of a task: a wrong one is refused by name, of a right one it is found out what it holds."""
+"""The data folder of a task: a wrong one is refused by name; what a right one holds, and which class each label is."""
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from fairseq.data import Dictionary, data_utils
+from torch import Tensor
 
 from preprocess.checksums import FOLDER_FACTS
 from preprocess.data_folder import DataFolder, check_split
+from preprocess.dictionary import FILLER, MASK, read_labels
 from preprocess.encoders import Encoder, check_encoder, folder_encoder, load_encoder
 from preprocess.few_shot import has_exchanged_pairs
 from preprocess.flags import flag_name
@@ -20,9 +23,14 @@ from preprocess.questions import Questions, question_file
 from preprocess.split_scores import OF_QUESTIONS, OF_TEXTS
 
 from ..errors import PREPROCESS, InputError
-from ..metrics import REPORT
+from ..metrics import REPORT, reported
 from ..saving.configuration import fits
-from ..saving.record import Record, read_record, symbols_fingerprint
+from ..saving.record import Record, listed, read_record, symbols_fingerprint
+
+F1, CORRELATIONS = "report_acc_and_f1", "report_pearson_and_spearman"
+OF_NUMBERS = (F1, "report_mcc", CORRELATIONS)  # what fairseq's criterion reports
+
+# --- the folder --------------------------------------------------------------------------------------
 
 
 def has_pairs(data: str) -> bool:
@@ -30,28 +38,40 @@ def has_pairs(data: str) -> bool:
     return os.path.isdir(os.path.join(data, "input1"))
 
 
-def check_folder(data: str, regression: bool, may_lack_labels: bool = False) -> None:
-    """Raise InputError unless the folder holds input0 and, for classes, label, each with its dictionary, undamaged."""
-    DataFolder(Path(data), regression)
-    label = Path(data, "label")
-    needed = not regression and not (may_lack_labels and not any(label.glob("*.idx")))
-    if needed and not (label / "dict.txt").is_file():
-        raise InputError(f"data folder {data} has no label/dict.txt: {PREPROCESS}")
+def check_folder(cfg: Any, from_checkpoint: bool) -> None:
+    """Check the folder of a task's options before any of its texts is read.
 
-
-def check_swapped(data: str, training: bool) -> None:
-    """The folder must hold pairs that --swap-pairs append can exchange; before ``training`` in one order each.
+    Args:
+        from_checkpoint: the model is trained, and so has the outputs that it has; the folder may lack labels.
 
     Raises:
-        InputError: single sentences, or pairs in both orders.
+        InputError: naming a file that is missing or damaged, or the option that disagrees with the folder.
     """
-    if not has_pairs(data):
-        raise InputError(f"--swap-pairs append needs sentence pairs, but {data} has no input1: leave it out")
-    if training and has_exchanged_pairs(DataFolder(Path(data))):
+    data, regression = cfg.data, cfg.regression_target
+    label, names = Path(data, "label"), Path(data, "label", "dict.txt")
+    labelled = any(label.glob("*.idx"))
+    scores, classes = any(label.glob("*.label")), labelled or (names.is_file() and bool(read_labels(names)))
+    if scores != classes and scores != regression:
+        option = "" if from_checkpoint else "--regression-target --num-classes 1, or "
+        of_scores = f"scores (label/*.label), and this model is for classes: give {option}a folder with classes"
+        of_classes = "classes (label/dict.txt), and --regression-target is for scores: leave it out, or give scores"
+        raise InputError(f"data folder {data} has {of_scores if scores else of_classes}")
+    if regression != (cfg.num_classes == 1):
         raise InputError(
-            f"--swap-pairs append: {data} was made with --swap-pairs append and has each training pair in both orders: "
-            "leave it out"
+            f"--num-classes {cfg.num_classes}: give the number of classes; or 1 and --regression-target, for scores"
         )
+    DataFolder(Path(data), regression)
+    if not regression and (labelled or not from_checkpoint) and not names.is_file():
+        raise InputError(f"data folder {data} has no label/dict.txt: {PREPROCESS}")
+    # exchanged pairs are those of training: one in both orders already would be trained on four times
+    if str(cfg.swap_pairs) == "append":
+        if not has_pairs(data):
+            raise InputError(f"--swap-pairs append needs sentence pairs, but {data} has no input1: leave it out")
+        if not from_checkpoint and has_exchanged_pairs(DataFolder(Path(data))):
+            raise InputError(
+                f"--swap-pairs append: {data} was made with --swap-pairs append and has each training pair in both "
+                "orders: leave it out"
+            )
 
 
 def check_files(data: str, split: str, regression: bool | None, combine: bool = False) -> None:
@@ -96,34 +116,18 @@ def find_questions(data: str, split: str, reports: Sequence[str], examples: int)
     return questions
 
 
-def both_lengths(data: str, split: str, dictionary: Dictionary, combine: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Lengths of the first sentences of a split, and of the second ones, None without; see ``sentence_lengths``."""
-    a = sentence_lengths(data, "input0", split, dictionary, combine)
-    return a, sentence_lengths(data, "input1", split, dictionary, combine) if has_pairs(data) else None
-
-
-def sentence_lengths(data: str, part: str, split: str, dictionary: Dictionary, combine: bool) -> np.ndarray:
-    """Lengths of the sentences of ``part`` (input0 or input1) without their closing ``</s>``."""
-    sentences = read_sentences(data, part, split, dictionary, combine)
-    return np.asarray(sentences.sizes) - 1  # a copy: the sizes lie in a file that fairseq closes with the data set
-
-
 def read_sentences(data: str, part: str, split: str, dictionary: Dictionary, combine: bool) -> Any:
     """fairseq's dataset of the sentences of ``part`` (input0 or input1), each closed by ``</s>``."""
     return data_utils.load_indexed_dataset(os.path.join(data, part, split), dictionary, combine=combine)
 
 
-def encode_text(data: str, text: str) -> list[int]:
-    """Ids of a text by the encoder that the folder records, without ``</s>``."""
-    return text_encoder(data, text).encode([text])[0][:-1].tolist()
+def sentence_lengths(sentences: Any) -> np.ndarray:
+    """Lengths of such sentences without their closing ``</s>``."""
+    return np.asarray(sentences.sizes) - 1  # a copy: the sizes lie in a file that fairseq closes with the data set
 
 
 def text_encoder(data: str, text: str) -> Encoder:
-    """Return the encoder that the folder records (``preprocess.json``), to encode ``text``.
-
-    Raises:
-        InputError: it is not there, or not the one that the folder was made with.
-    """
+    """Return the encoder that the folder records, to encode ``text``; raise InputError where it is gone or another."""
     if not os.path.isfile(os.path.join(data, FOLDER_FACTS)):
         raise InputError(
             f"{data}/{FOLDER_FACTS} is missing, so that {text!r} cannot be encoded as the data was: make "
@@ -136,13 +140,13 @@ def text_encoder(data: str, text: str) -> Encoder:
 
 
 def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> Record:
-    """What is known of the task's folder, from its files and the ``preprocess.json`` that our preprocess leaves there.
-
-    Raises:
-        InputError: ``preprocess.json`` is damaged.
-    """
+    """What is known of the task's folder, from its files and its ``preprocess.json``; InputError: that is damaged."""
     pairs = has_pairs(cfg.data)
     facts = preprocess_facts(cfg.data)
+    try:
+        vectors = read_facts(Path(cfg.data)).get("vectors_sha256")
+    except InputError:  # no word vectors that can be read
+        vectors = None
     return replace(
         facts,
         regression=cfg.regression_target,
@@ -152,25 +156,12 @@ def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> R
         tokens={"--init-token": cfg.init_token, "--separator-token": cfg.separator_token if pairs else None},
         prompt_position=cfg.prompt_position,
         dictionary=symbols_fingerprint(dictionary),
-        vectors=vector_digests(cfg.data),
+        vectors=vectors if fits(vectors, dict[str, str]) else None,
     )
 
 
-def vector_digests(data: str) -> dict[str, str] | None:
-    """SHA-256 of the files that the folder's word vectors come from; None where it has none that can be read."""
-    try:
-        digests = read_facts(Path(data)).get("vectors_sha256")
-    except InputError:
-        return None
-    return digests if fits(digests, dict[str, str]) else None
-
-
 def preprocess_facts(data: str) -> Record:
-    """What ``preprocess.json`` says: the task's name, the encoder, the scale of scores; nothing where there is none.
-
-    Raises:
-        InputError: it is damaged.
-    """
+    """What ``preprocess.json`` says, nothing where there is none; raise InputError where it is damaged."""
     path = Path(data, FOLDER_FACTS)
     if not os.path.isfile(path):  # Path's own fails in a folder that one may not enter
         return Record()
@@ -181,3 +172,134 @@ def preprocess_facts(data: str) -> Record:
         return read_record(found, str(path))
     except (OSError, ValueError, AttributeError, RecursionError):
         raise InputError(f"{path} is damaged: make the folder with python -m preprocess") from None
+
+
+# --- its labels --------------------------------------------------------------------------------------
+
+
+def class_names(dictionary: Dictionary) -> list[str]:
+    """The classes of a label dictionary in the order of their ids."""
+    symbols = dictionary.symbols[dictionary.nspecial :]
+    return [symbol for symbol in symbols if symbol != MASK and not symbol.startswith(FILLER)]
+
+
+class LabelOrder:
+    """The classes in the folder's order, which is the model's too until a checkpoint brings another.
+
+    Data sets ask it for every example anew: fairseq-train loads the validation set before the checkpoint, which may
+    bring another order.
+
+    Attributes:
+        dictionary: names the model's classes from ``nspecial`` on, for criterions.
+        names: the folder's classes; empty where it has no labels at all.
+    """
+
+    def __init__(self, dictionary: Dictionary, data: str, num_classes: int):
+        self.dictionary = dictionary
+        self.data = data
+        self.num_classes = num_classes
+        self.names = class_names(dictionary)
+        self.class_of: Tensor | None = None  # the model's class of each of the folder's, where they differ
+
+    def check_count(self) -> None:
+        """Raise InputError unless the label dictionary holds as many classes as --num-classes says."""
+        names = class_names(self.dictionary)
+        if len(names) != self.num_classes:
+            remedy = f"give --num-classes {len(names)}" if len(names) > 1 else "preprocess it with two or more --labels"
+            raise InputError(
+                f"--num-classes {self.num_classes} disagrees with {os.path.join(self.data, 'label', 'dict.txt')}, "
+                f"which has {len(names)} labels ({', '.join(names[:5])}): {remedy}"
+            )
+
+    def follow(self, names: list[str]) -> None:
+        """Take the order of a model's classes; raise InputError for others, or for more or fewer than --num-classes."""
+        if self.names and sorted(self.names) != sorted(names):
+            raise InputError(
+                f"{os.path.join(self.data, 'label', 'dict.txt')} has the labels {listed(self.names)}, and this "
+                f"checkpoint was trained on {listed(names)}: give data with its labels, or another checkpoint"
+            )
+        if len(names) != self.num_classes:
+            raise InputError(
+                f"--num-classes is {self.num_classes}, and this checkpoint has {len(names)} classes "
+                f"({listed(names)}): give --num-classes {len(names)}"
+            )
+        for number, name in enumerate(names, start=self.dictionary.nspecial):
+            if number == len(self.dictionary):
+                self.dictionary.add_symbol(name)
+            self.dictionary.symbols[number] = name
+            self.dictionary.indices[name] = number
+        same = not self.names or self.names == names
+        self.class_of = None if same else torch.tensor([names.index(name) for name in self.names])
+
+    def __call__(self, labels: Tensor) -> Tensor:
+        """The model's classes of labels of the folder, counted from 0."""
+        return labels if self.class_of is None else self.class_of[labels]
+
+
+def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bool) -> LabelOrder | None:
+    """The classes of the task's folder; None for scores.
+
+    Args:
+        load: reads a dict.txt as the task does.
+        from_checkpoint: the folder need not have any labels, as the checkpoint will name the classes.
+
+    Raises:
+        InputError: --num-classes is another number than that of the classes.
+    """
+    if cfg.regression_target:
+        return None
+    path = Path(cfg.data, "label", "dict.txt")
+    lacks_names = from_checkpoint and not path.is_file()
+    labels = LabelOrder(Dictionary() if lacks_names else load(str(path)), cfg.data, cfg.num_classes)
+    if not from_checkpoint:
+        labels.check_count()
+    return labels
+
+
+def check_labels(data: str, split: str, regression: bool, combine: bool, examples: int, needed: bool = True) -> None:
+    """Raise InputError unless every example of a split has a label, or, unless labels are ``needed``, none."""
+    path = os.path.join(data, "label", f"{split}.label" if regression else f"{split}.idx")
+    if not os.path.isfile(path):
+        if not needed:
+            return
+        raise InputError(
+            f"split {split} of {data} has no labels ({path} is missing): python -m fairseq_idpg.predict takes it as it "
+            "is; to train or to validate, name another subset"
+        )
+    if regression:
+        with open(path) as file:
+            found = sum(1 for _ in file)
+    else:
+        found = len(data_utils.load_indexed_dataset(path.removesuffix(".idx"), combine=combine))
+    if found != examples:  # fairseq reads the scores of train alone, not of train1
+        raise InputError(f"{path} has {found} labels for {examples} examples: preprocess all of them as {split}")
+
+
+def check_scored(criterion: Any, labels: LabelOrder | None) -> None:
+    """Raise InputError unless the classes (None: scores) are such as the criterion's reports can score."""
+    own = [REPORT + metric for metric in reported(criterion)]
+    for option in (*own, *(option for option in OF_NUMBERS if getattr(criterion, option, False))):
+        needed = needed_classes(option, None if labels is None else labels.names)
+        if needed is not None:
+            scores = "--regression-target is for scores"
+            found = scores if labels is None else f"{labels.data} has {listed(labels.names)}"
+            raise InputError(
+                f"{flag_name(option)} scores {needed}, and {found}: leave it out, or give another report of "
+                f"--criterion sentence_prediction_idpg, such as {flag_name(REPORT + 'acc_and_macro_f1')}"
+            )
+
+
+def needed_classes(option: str, names: Sequence[str] | None) -> str | None:
+    """Return what classes a report is of, if ``names`` (None: scores) are others.
+
+    fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes.
+    """
+    if names is None:
+        return None if option == CORRELATIONS else "classes"
+    if option.removeprefix(REPORT) in OF_QUESTIONS and sorted(names) != ["0", "1"]:
+        return "answers with the labels 0 and 1"
+    if option in OF_NUMBERS and not all(map(str.isdecimal, names)):
+        return "classes that are numbers"
+    if option == F1 and names and (len(names) > 2 or "1" not in names):
+        return "two classes, one of them 1"
+    return None

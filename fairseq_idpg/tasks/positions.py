@@ -1,4 +1,4 @@
-"""Positions 0 to 4 of the prompt (IDPG Figure 6), as pure functions of the sentences' lengths.
+"""Where the prompt enters an example (IDPG Figure 6), and how sentences are cut to the room that it leaves.
 
 For ``<s> A </s> </s> B </s>`` and ``<s> A </s>`` with a = len(A), b = len(B), the prompt is inserted before index
 
@@ -17,6 +17,9 @@ Differs from the released code in: the same table for every row of a batch, padd
 inserts at inconsistent places on single sentences and masks the wrong tokens at position 4.
 """
 
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,17 +31,19 @@ from preprocess.flags import flag_name
 
 from ..errors import InputError
 
+logger = logging.getLogger(__name__)
+
 POSITIONS = (0, 1, 2, 3, 4)
 SINGLE_POSITIONS = (0, 1, 4)
 END = 4
 
+Lengths = Sequence[np.ndarray]  # N tokens of the first sentences; of pairs also N of the second ones
+
+# --- the place of the prompt -------------------------------------------------------------------------
+
 
 def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
-    """Check the tokens that are put into every example.
-
-    Raises:
-        InputError: no --init-token, or another than ``<s>``; a token that the dictionary lacks, or padding.
-    """
+    """Raise InputError unless --init-token is ``<s>`` and a --separator-token is in the dictionary and no padding."""
     if cfg.init_token is None:
         raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
     for name, remedy in (("init_token", "give 0 for <s>"), ("separator_token", "give 2 for </s>, or 0 for <s>")):
@@ -62,23 +67,22 @@ def check_position(position: int, pairs: bool, template: bool = False) -> None:
         raise InputError(f"--prompt-position {position}{of} is unknown: choose from {', '.join(map(str, known))}")
 
 
-def insertion_index(position: int, a: np.ndarray, b: np.ndarray | None, separators: int = 2) -> np.ndarray:
-    """Index in front of which the prompt enters, for arrays of lengths; ``b`` is None for single sentences.
+def insertion_index(position: int, lengths: Lengths, separators: int = 2) -> np.ndarray:
+    """Index in front of which the prompt enters each of N examples.
 
     ``separators`` counts the ``</s>`` between A and B: 2, or 1 without --separator-token.
     """
-    check_position(position, b is not None)
+    check_position(position, len(lengths) == 2)
+    a, *b = lengths
     start = np.ones_like(a)
     if position == 0:
         return start
     if position == 1:
         return start + a
-    before_b = start + a + separators
     if position == 2:
-        return before_b
-    if position == 3:
-        return before_b + b
-    return start + a + 1 if b is None else before_b + b + 1
+        return start + a + separators
+    last = start + a + separators + b[0] if b else start + a  # the closing </s>
+    return last + (position == END)
 
 
 def prompt_block(position: int, prompt_length: int, placeholder: int, separator: int) -> Tensor:
@@ -92,4 +96,131 @@ def prompt_block(position: int, prompt_length: int, placeholder: int, separator:
 
 def first_row(position: int, index: np.ndarray) -> np.ndarray:
     """Index of the first prompt row once the block stands before ``index``."""
-    return index + (1 if position == END else 0)
+    return index + (position == END)
+
+
+# --- the room that it leaves -------------------------------------------------------------------------
+
+
+def kept_lengths(lengths: Lengths, room: int) -> list[np.ndarray]:
+    """How many tokens of each sentence are kept so that they fit ``room`` together; the longer one gives way first."""
+    if len(lengths) == 1:
+        return [np.minimum(lengths[0], room)]
+    a, b = lengths
+    kept_a = np.minimum(a, np.maximum(room - b, room - room // 2))
+    return [kept_a, np.minimum(b, room - kept_a)]
+
+
+@dataclass
+class Shortener:
+    """Cuts the sentences of each example to their kept lengths.
+
+    ``<s> A </s> [</s>] B </s>``: the special tokens stay. ``random`` takes a window that changes with the epoch
+    (fairseq's random_crop), else the head of each sentence is kept (fairseq's truncate).
+
+    Differs from fairseq, which cuts the joined tokens and so loses the last ``</s>`` and, of long pairs, all of B.
+    """
+
+    lengths: Lengths
+    kept: Lengths
+    separators: int
+    random: bool
+    seed: int
+    epoch: int = 1
+
+    @property
+    def words(self) -> int:
+        """Tokens of an example that belong to no sentence."""
+        return special_tokens(len(self.kept) == 2, self.separators)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """N, tokens of each example once it is cut."""
+        return np.sum(self.kept, axis=0) + self.words
+
+    @property
+    def cut(self) -> np.ndarray:
+        """N, whether an example loses tokens."""
+        return np.any([kept < whole for kept, whole in zip(self.kept, self.lengths)], axis=0)
+
+    @property
+    def arrangement(self) -> list[Any]:
+        """What changes the tokens, for the names of what is computed from them."""
+        return [*self.kept, None][:2]
+
+    def __call__(self, tokens: Tensor, index: int) -> Tensor:
+        """The example's tokens (1-D) with its sentences cut."""
+        spans, start = [], 1
+        for whole, kept in zip(self.lengths, self.kept):
+            spans.append((start, whole[index], kept[index]))
+            start += whole[index] + self.separators
+        if all(length == kept for _, length, kept in spans):
+            return tokens
+        keep = torch.ones(len(tokens), dtype=torch.bool)
+        # what fairseq's ``numpy_seed`` draws from, but for itself: threads load data, and numpy's is one for all
+        draw = np.random.RandomState(int(hash((self.seed, self.epoch, index)) % 1e6)) if self.random else None
+        for start, length, kept in spans:
+            first = 0 if draw is None else draw.randint(0, length - kept + 1)
+            keep[start : start + length] = False
+            keep[start + first : start + first + kept] = True
+        return tokens[keep]
+
+
+def special_tokens(pairs: bool, separators: int) -> int:
+    """``<s>`` and ``</s>`` of an example."""
+    return 2 + separators if pairs else 2
+
+
+def separators(cfg: Any) -> int:
+    """``</s>`` between the sentences of a pair."""
+    return 1 if cfg.separator_token is None else 2
+
+
+def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int | None = None) -> int:
+    """Tokens of text that an example may have beside special tokens and a prompt.
+
+    Args:
+        cfg: the task's options.
+        rows: tokens that the prompt adds, separators around it counted.
+        words: tokens of a template, with ``<s>`` and ``</s>``, if the sentences stand in one.
+
+    Raises:
+        InputError: there is no room.
+    """
+    room = cfg.max_positions - (special_tokens(pairs, separators(cfg)) if words is None else words) - rows
+    if room < (2 if pairs else 1):
+        raise InputError(
+            f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
+            f"{shorter(words)}"
+        )
+    return room
+
+
+def shorter(words: int | None) -> str:
+    """What leaves more room, for errors."""
+    return "a shorter prompt" if words is None else "a shorter prompt or --template"
+
+
+def fit(cfg: Any, split: str, lengths: Lengths, prompt_length: int, rows: int, words: int | None = None) -> Shortener:
+    """What cuts the sentences of a split to the room that a prompt leaves; nothing is ever cut silently.
+
+    Args:
+        cfg, rows, words: see ``text_room``.
+
+    Raises:
+        InputError: there is no room, or an example that is too long may not be cut.
+    """
+    room = text_room(cfg, len(lengths) == 2, prompt_length, rows, words)
+    together = np.sum(lengths, axis=0)
+    too_long = np.flatnonzero(together > room)
+    method, only = str(cfg.shorten_method), cfg.shorten_data_split_list
+    if len(too_long) and (method == "none" or only and split not in only.split(",")):
+        remedy = "--shorten-method truncate" if method == "none" else f"--shorten-data-split-list {only},{split}"
+        raise InputError(
+            f"{len(too_long)} examples of split {split} are too long: the first, line {too_long[0] + 1}, has "
+            f"{together[too_long[0]]} tokens, and --max-positions {cfg.max_positions} with --prompt-length "
+            f"{prompt_length} leaves room for {room}: give {remedy} (predict: --truncate) or {shorter(words)}"
+        )
+    if len(too_long):
+        logger.warning("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)
+    return Shortener(lengths, kept_lengths(lengths, room), separators(cfg), method == "random_crop", cfg.seed)

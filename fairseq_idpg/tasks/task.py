@@ -4,7 +4,6 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,21 +29,21 @@ from ..saving.record import KeptRecord, Record
 from .config import SentencePredictionIDPGConfig
 from .dataset import PromptedDataset, SwappedPairsAppended, arrangement, place_prompts
 from .folder import (
-    both_lengths,
+    LabelOrder,
     check_files,
     check_folder,
-    check_swapped,
-    encode_text,
+    check_labels,
+    check_scored,
     find_questions,
     folder_record,
     has_pairs,
+    load_labels,
     read_sentences,
+    sentence_lengths,
     text_encoder,
 )
-from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
-from .positions import check_position, check_tokens
-from .shortening import separators, whole_sentences
-from .template import ClassWords, Phrasing, Template, complete_phrasing, find_phrasing, in_places
+from .positions import check_position, check_tokens, separators
+from .template import ClassWords, Template, complete_phrasing, find_phrasing, in_places
 
 
 @register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
@@ -70,11 +69,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
         """``from_checkpoint``: the folder may lack label names. Raises InputError where it and options do not fit."""
-        check_kind(cfg.data, cfg.regression_target, cfg.num_classes, from_checkpoint)
-        check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
+        check_folder(cfg, from_checkpoint)
         check_position(cfg.prompt_position, has_pairs(cfg.data))
-        if str(cfg.swap_pairs) == "append":
-            check_swapped(cfg.data, training=not from_checkpoint)
         dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
         check_tokens(cfg, dictionary)
         labels = load_labels(cfg, cls.load_dictionary, from_checkpoint)
@@ -88,17 +84,21 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         data = DataFacts(
             task_cfg=self.cfg,
             dictionary=self.source_dictionary,
-            encode=partial(encode_text, self.cfg.data),
+            encode=lambda text: text_encoder(self.cfg.data, text).encode([text])[0][:-1].tolist(),
             record=self.record,
             follow=None if self.labels is None else self.labels.follow,
         )
         complete_options(cfg, data)
-        phrasing = self.phrasing(cfg)
+        words = None
+        if self.record is not None:  # else texts of no folder
+            complete_phrasing(cfg, self.cfg, self.record)
+            if predicts_words(cfg):
+                encoder, pairs = text_encoder(self.cfg.data, cfg.template), bool(self.record.pairs)
+                self.template, words = find_phrasing(cfg, self.cfg, self.source_dictionary, pairs, encoder)
         self.judges = from_checkpoint
         model = super().build_model(cfg, from_checkpoint)
-        if phrasing is not None:
-            self.template = phrasing.template
-            head = model.predict_words(self.cfg.classification_head_name, phrasing.words)
+        if words is not None:
+            head = model.predict_words(self.cfg.classification_head_name, words)
             self.all_words = str(cfg.verbaliser_loss) == "vocabulary"
             if not from_checkpoint:  # whose words are in the order of its classes
                 assert self.labels is not None  # scores were refused
@@ -110,20 +110,6 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         self.state_cache = find_state_caches(self.cfg, model, training=not from_checkpoint)
         self.adds_loss = None if from_checkpoint else getattr(model.method, "adds_loss", None)
         return model
-
-    def phrasing(self, cfg: Any) -> Phrasing | None:
-        """The template and the words that the model's options ``cfg`` ask for, which are completed; None without.
-
-        Raises:
-            InputError: they do not fit the data or its encoder.
-        """
-        if self.record is None:  # texts of no folder
-            return None
-        complete_phrasing(cfg, self.cfg, self.record)
-        if not predicts_words(cfg):
-            return None
-        pairs = bool(self.record.pairs)
-        return find_phrasing(cfg, self.cfg, self.source_dictionary, pairs, text_encoder(self.cfg.data, cfg.template))
 
     def build_criterion(self, cfg: Any, *args: Any) -> Any:
         check_scored(cfg, self.labels)
@@ -142,37 +128,41 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         Raises:
             InputError: missing, empty or disagreeing files; an example too long for prompt and text together.
         """
-        cfg = self.cfg
+        cfg, dictionary = self.cfg, self.source_dictionary
         if self.model_record is not None:
             self.follow_model(self.model_record)
         check_files(cfg.data, split, cfg.regression_target, combine)
-        a, b = both_lengths(cfg.data, split, self.source_dictionary, combine)
-        check_labelled(cfg, split, self.labels, combine, len(a), need_labels)
-        with whole_sentences(cfg):
+        inputs = ["input0", "input1"] if has_pairs(cfg.data) else ["input0"]
+        texts = [read_sentences(cfg.data, part, split, dictionary, combine) for part in inputs]
+        lengths = [sentence_lengths(sentences) for sentences in texts]
+        examples = len(lengths[0])
+        check_labels(cfg.data, split, cfg.regression_target, combine, examples, need_labels)
+        if self.labels is not None and self.labels.names:
+            self.labels.check_count()
+        # fairseq would cut the joined tokens; ``Shortener`` cuts each sentence
+        method, cfg.shorten_method = cfg.shorten_method, "none"
+        try:
             dataset = super().load_dataset(split, combine=combine, **kwargs)
+        finally:
+            cfg.shorten_method = method
 
         # exchanged pairs follow the others in training alone: of what is judged, every example counts once
-        examples, appends = len(a), str(cfg.swap_pairs) == "append" and not self.judges
-        swapped = appends and split.startswith(TRAIN)
+        orders = [texts]
+        swapped = str(cfg.swap_pairs) == "append" and not self.judges and split.startswith(TRAIN)
         if swapped:
-            assert b is not None  # single sentences were refused
-            dataset = SwappedPairsAppended(dataset, a, b, separators(cfg), not cfg.no_shuffle, cfg.seed)
-            a, b = np.concatenate([a, b]), np.concatenate([b, a])
-        inputs = ["input0"] if b is None else ["input0", "input1"]
+            dataset = SwappedPairsAppended(dataset, lengths, separators(cfg), not cfg.no_shuffle, cfg.seed)
+            lengths, orders = [np.concatenate(lengths), np.concatenate(lengths[::-1])], [texts, texts[::-1]]
         # in a template a sentence may have other tokens than alone, so that its lengths are counted there
-        placed, judged = None, self.judges or not split.startswith(TRAIN)
-        if self.template is not None:
-            texts = [read_sentences(cfg.data, part, split, self.source_dictionary, combine) for part in inputs]
-            lengths, orders = [a] if b is None else [a, b], [texts, texts[::-1]] if swapped else [texts]
-            placed = in_places(self.template, lengths, orders)
-        places = place_prompts(cfg, self.source_dictionary, split, a, b, self.prompt_length, placed)
+        placed = [] if self.template is None else in_places(self.template, lengths, orders)
+        places = place_prompts(cfg, dictionary, split, lengths, self.prompt_length, self.template, placed)
         # what the backbone reads of the split names the files of what it makes of that
         arranged = [cfg.init_token, cfg.separator_token, swapped, *places.shorten.arrangement]
-        text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arranged)
+        text = SplitText(cfg.data, split, inputs, combine, examples, len(orders), arranged)
+        judged = self.judges or not split.startswith(TRAIN)
         self.datasets[split] = PromptedDataset(
             dataset,
             places,
-            pad=self.source_dictionary.pad(),
+            pad=dictionary.pad(),
             arrange=arrangement(cfg, split),
             representations=None if self.stored is None else self.stored(text),
             states=None if self.state_cache is None else self.state_cache(text, places.shorten.sizes),
@@ -182,11 +172,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return self.datasets[split]
 
     def follow_model(self, model: Record) -> None:
-        """Map the classes of the folder, which is known only now, onto those of a checkpoint opened for texts.
-
-        Raises:
-            InputError: the model cannot read the folder, see ``setup_task`` and ``KeptRecord``.
-        """
+        """Map the classes of the folder, known only now, onto those of a checkpoint; see ``KeptRecord``."""
         folder = self.setup_task(self.cfg, from_checkpoint=True)
         assert folder.record is not None
         self.labels = folder.labels
@@ -220,19 +206,20 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     begin_valid_epoch = begin_epoch
 
+    def loss(self, criterion: Any) -> Any:
+        """Return what a step calls instead of ``criterion``."""
+        return AllWords(criterion) if self.all_words else criterion
+
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         assert self.half_precision is not None
         self.half_precision.before_step(optimizer, update_num)
         with refuse_to_skip(sample, update_num):
-            found = super().train_step(sample, model, self.loss(criterion), optimizer, update_num, ignore_grad)
-        loss, sample_size, logging_output = found
+            loss, sample_size, logging_output = super().train_step(
+                sample, model, self.loss(criterion), optimizer, update_num, ignore_grad
+            )
         if ignore_grad:  # of a process that has run out of batches
             return loss, 0, {name: 0 * value for name, value in logging_output.items()}
         return loss, sample_size, logging_output
-
-    def loss(self, criterion: Any) -> Any:
-        """Return what a step calls instead of ``criterion``."""
-        return AllWords(criterion) if self.all_words else criterion
 
     def valid_step(self, sample: Any, model: Any, criterion: Any):
         smaller = "give a smaller --batch-size or --max-tokens"
@@ -260,11 +247,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
 
 def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> int:
-    """--batch-size of one process, such that every update sees ``total`` examples.
-
-    Raises:
-        InputError: they cannot be shared out evenly.
-    """
+    """--batch-size of one process; raise InputError unless every update sees ``total`` examples, shared out evenly."""
     parts = processes * update_freq[0]
     if len(set(update_freq)) > 1 or total < 1 or total % parts:
         raise InputError(

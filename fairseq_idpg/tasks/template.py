@@ -5,7 +5,7 @@
 Words and signs of a ``--template`` are encoded as the data is, in the place where they stand: behind a space GPT-2's
 encoding has other tokens than at the beginning of a text, for the first word of B, too. So the tokens are those of the
 whole text, but for a sign without a space between it and a sentence: it is encoded by itself, where the text may have
-both in one token. ``--verbalisers`` names the word of each class, in whose place ``<mask>`` stands.
+both in one token. ``--verbalisers`` names the word of each class, which ``<mask>`` stands for.
 
 Source: LPT's released code (github.com/xyltt/LPT), which writes templates into the text and then encodes that. What it
 takes for its ten tasks (encoder-only/data/process.py) is the default of a task of that name. Differs from it in: CR,
@@ -30,15 +30,13 @@ from ..errors import InputError
 from ..models.config import predicts_words
 from ..models.heads import VerbaliserHead
 from ..saving.record import Record, listed
-from .labels import LabelOrder
-from .positions import check_position
-from .shortening import Shortener
+from .folder import LabelOrder
+from .positions import Lengths, Shortener, check_position
 
 SPECIAL = ("{1}", "<s>", "</s>", "<pad>", "<unk>", "{", "}")  # what is not encoded as a text
 PIECES = re.compile(r"(\{0\}|\{1\}|<mask>)")
 
-
-# --- a template in tokens --------------------------------------------------------------------------
+# --- a template in tokens ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,9 @@ class Template:
 
     def join(self, placed: Sequence[Tensor]) -> Tensor:
         """The tokens of an example, ``<s>`` to ``</s>``, whose sentences are ``placed``, or as much as has room."""
-        parts = [placed[part] if isinstance(part, int) else placed[0].new_tensor(part) for part in self.parts]
-        ends = placed[0].new_tensor([self.start, self.end])
-        return torch.cat([ends[:1], *parts, ends[1:]])
+        new = placed[0].new_tensor
+        parts = [placed[part] if isinstance(part, int) else new(part) for part in self.parts]
+        return torch.cat([new([self.start]), *parts, new([self.end])])
 
     def mask_index(self, lengths: Sequence[Any]) -> Any:
         """The index of ``<mask>`` beside sentences of these lengths, numbers or arrays of them."""
@@ -92,27 +90,10 @@ def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: 
         mask, start, end: tokens.
 
     Raises:
-        InputError: it is no such template, or has words that cannot be encoded.
+        InputError: ``<mask>`` or a sentence does not stand in it once, or something else that is special does; it has
+            words that cannot be encoded.
     """
     pieces = [piece for piece in PIECES.split(text.strip()) if piece]
-    check_pieces(text, pieces, pairs)
-    parts: list[int | tuple[int, ...]] = []
-    spaced: set[int] = set()
-    with naming(f"--template {text}"):
-        for previous, piece in zip(["", *pieces], pieces):
-            if piece == MASK:
-                parts.append((mask,))
-            elif PIECES.fullmatch(piece):
-                parts.append(int(piece[1]))
-                spaced |= {int(piece[1])} if previous[-1:].isspace() else set()
-            elif piece.strip():
-                parts.append(tuple(encoder.encode_part(piece) if parts else encoder.encode_part(piece.lstrip(), "")))
-    moved = sorted(spaced) if type(encoder).behind_space is not Encoder.behind_space else ()
-    return Template(tuple(parts), parts.index((mask,)), tuple(moved), encoder.behind_space, start, end)
-
-
-def check_pieces(text: str, pieces: Sequence[str], pairs: bool) -> None:
-    """Raise InputError unless ``<mask>`` and every sentence stand in the template once, and nothing else special."""
     wanted = [MASK, "{0}", *(["{1}"] if pairs else [])]
     plain = "".join(piece for piece in pieces if piece not in wanted)
     wrong = [name for name in wanted if pieces.count(name) != 1] + [sign for sign in SPECIAL if sign in plain]
@@ -121,6 +102,19 @@ def check_pieces(text: str, pieces: Sequence[str], pairs: bool) -> None:
             f"--template {text} has {text.count(wrong[0]) or 'no'} {wrong[0]}: it needs {', '.join(wanted)} once each, "
             "and plain text ({1} is of pairs; <s> and </s> are put around it)"
         )
+    parts: list[int | tuple[int, ...]] = []
+    spaced = []
+    with naming(f"--template {text}"):
+        for previous, piece in zip(["", *pieces], pieces):
+            if piece == MASK:
+                parts.append((mask,))
+            elif PIECES.fullmatch(piece):
+                parts.append(int(piece[1]))
+                spaced += [int(piece[1])] if previous[-1:].isspace() else []
+            elif piece.strip():
+                parts.append(tuple(encoder.encode_part(piece) if parts else encoder.encode_part(piece.lstrip(), "")))
+    moved = sorted(spaced) if type(encoder).behind_space is not Encoder.behind_space else ()
+    return Template(tuple(parts), parts.index((mask,)), tuple(moved), encoder.behind_space, start, end)
 
 
 @contextlib.contextmanager
@@ -132,58 +126,30 @@ def naming(option: str) -> Iterator[None]:
         raise InputError(f"{option}: {error}") from None
 
 
-# --- examples in a template ------------------------------------------------------------------------
+# --- examples in a template --------------------------------------------------------------------------
 
 
-def split_sentences(tokens: Tensor, a: int, b: int | None, separators: int) -> list[Tensor]:
-    """A and B of ``<s> A </s> [</s>] B </s>``, given their lengths; A alone of ``<s> A </s>``."""
-    before_b = 1 + a + separators
-    return [tokens[1 : 1 + a]] + ([] if b is None else [tokens[before_b : before_b + b]])
-
-
-class Phrased:
+class Phrased(Shortener):
     """Puts the sentences of each example into a template, cut to the room that its words leave.
 
     Args:
         template: in tokens.
-        a, b: N, lengths of the sentences of the data; ``b`` None for single ones.
+        alone: N lengths of each sentence in the data.
         shorten: cuts them, as long as they are in their places.
     """
 
-    def __init__(self, template: Template, a: np.ndarray, b: np.ndarray | None, shorten: Shortener):
+    def __init__(self, template: Template, alone: Lengths, shorten: Shortener):
+        super().__init__(**vars(shorten))
         self.template = template
-        self.a = a
-        self.b = b
-        self.shorten = shorten
+        self.alone = alone
 
     @property
-    def epoch(self) -> int:
-        return self.shorten.epoch
-
-    @epoch.setter
-    def epoch(self, epoch: int) -> None:
-        self.shorten.epoch = epoch
-
-    @property
-    def kept(self) -> list[np.ndarray]:
-        """N lengths of each sentence, once it is cut."""
-        kept = [self.shorten.kept_a, self.shorten.kept_b]
-        return [lengths for lengths in kept if lengths is not None]
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """N, tokens of each example."""
-        return np.sum(self.kept, axis=0) + self.template.words
-
-    @property
-    def cut(self) -> np.ndarray:
-        """As ``Shortener`` has it."""
-        return self.shorten.cut
+    def words(self) -> int:
+        return self.template.words
 
     @property
     def arrangement(self) -> list[Any]:
-        """As ``Shortener`` has it."""
-        return [*self.shorten.arrangement, self.template.parts, self.template.spaced]
+        return [*super().arrangement, self.template.parts, self.template.spaced]
 
     @property
     def mask_index(self) -> np.ndarray:
@@ -192,50 +158,39 @@ class Phrased:
 
     def __call__(self, tokens: Tensor, index: int) -> Tensor:
         """``<s> A </s> [</s>] B </s>`` -> the example's tokens."""
-        separators, kept_b = self.shorten.separators, self.shorten.kept_b
-        sentences = split_sentences(tokens, self.a[index], None if self.b is None else self.b[index], separators)
-        placed = [self.template.place(number, sentence) for number, sentence in enumerate(sentences)]
-        between = tokens.new_full((separators if self.b is not None else 0,), self.template.end)
-        joined = torch.cat([tokens[:1], placed[0], between, *placed[1:], tokens[-1:]])
-        cut = self.shorten(joined, index)
-        kept = self.shorten.kept_a[index], None if kept_b is None else kept_b[index]
-        return self.template.join(split_sentences(cut, *kept, separators))
+        placed = [self.template.place(*each) for each in enumerate(self._sentences(tokens, self.alone, index))]
+        between = tokens.new_full((self.separators if len(placed) == 2 else 0,), self.template.end)
+        cut = super().__call__(torch.cat([tokens[:1], placed[0], between, *placed[1:], tokens[-1:]]), index)
+        return self.template.join(self._sentences(cut, self.kept, index))
+
+    def _sentences(self, tokens: Tensor, lengths: Lengths, index: int) -> list[Tensor]:
+        """A and B of ``<s> A </s> [</s>] B </s>``, given their lengths; A alone of ``<s> A </s>``."""
+        found, start = [], 1
+        for each in lengths:
+            found.append(tokens[start : start + each[index]])
+            start += each[index] + self.separators
+        return found
 
 
-class Placed(NamedTuple):
-    """N examples and their template: ``a``, ``b`` are N lengths of their sentences in their places in it."""
-
-    template: Template
-    a: np.ndarray
-    b: np.ndarray | None
-
-
-def in_places(template: Template, own: Sequence[np.ndarray], orders: Sequence[Sequence[Any]]) -> Placed:
-    """The template, with the lengths that sentences have in their places in it.
+def in_places(template: Template, own: Lengths, orders: Sequence[Sequence[Any]]) -> Lengths:
+    """The lengths that sentences have in their places in a template.
 
     Args:
-        own: N lengths of the first sentences, with pairs of the second ones too.
+        own: their lengths alone.
         orders: the tokens of these sentences, closed by ``</s>``: one data set for each place. Exchanged pairs are a
             second such list in the other order, whose examples follow the first's.
     """
-    lengths = [
-        lengths_in_place(template, number, [order[number] for order in orders]) if number in template.spaced else alone
-        for number, alone in enumerate(own)
-    ]
-    return Placed(template, lengths[0], lengths[1] if len(own) == 2 else None)
+    found = list(own)
+    for number in template.spaced:
+        rows = (order[number][i][:-1] for order in orders for i in range(len(order[number])))
+        found[number] = np.asarray([len(template.place(number, row)) for row in rows], np.int64)
+    return found
 
 
-def lengths_in_place(template: Template, number: int, texts: Sequence[Any]) -> np.ndarray:
-    """Lengths that the sentences of all data sets ``texts`` have in the place of the sentence ``number``."""
-    rows = (text[i][:-1] for text in texts for i in range(len(text)))
-    return np.asarray([len(template.place(number, row)) for row in rows], np.int64)
+# --- the words of the classes ------------------------------------------------------------------------
 
 
-# --- the words of the classes ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     """``words``: class -> its word."""
 
     template: str
@@ -243,31 +198,17 @@ class Published:
 
 
 SENTIMENT = Published("{0} . It was <mask> .", {"0": "terrible", "1": "great"})
-SUBJECTIVITY = Published("{0} . It was <mask> .", {"0": "subjective", "1": "objective"})
 QUESTIONS = ("Description", "Entity", "Expression", "Human", "Location", "Number")
 ENTAILMENT = Published("{0} ? <mask> , {1}", {"entailment": "Yes", "not_entailment": "No"})
-INFERENCE = Published("{0} ? <mask> , {1}", {"entailment": "Yes", "neutral": "Maybe", "contradiction": "No"})
-
 PUBLISHED = {
     **dict.fromkeys(("sst-2", "mr", "cr", "mpqa"), SENTIMENT),
-    "subj": SUBJECTIVITY,
+    "subj": Published(SENTIMENT.template, {"0": "subjective", "1": "objective"}),
     "trec": Published("<mask> : {0}", {str(number): word for number, word in enumerate(QUESTIONS)}),
     **dict.fromkeys(("qnli", "rte"), ENTAILMENT),
-    "mnli": INFERENCE,
-    "mrpc": Published("{0} ? <mask> , {1}", {"0": "No", "1": "Yes"}),
+    "mnli": Published(ENTAILMENT.template, {"entailment": "Yes", "neutral": "Maybe", "contradiction": "No"}),
+    "mrpc": Published(ENTAILMENT.template, {"0": "No", "1": "Yes"}),
     "qqp": Published("{0} <mask> , {1}", {"0": "No", "1": "Yes"}),
 }
-UNKNOWN = Published("", {})
-
-
-class Phrasing(NamedTuple):
-    """How a task is asked of a language model.
-
-    ``words``: token of each class's word, in the order of the classes.
-    """
-
-    template: Template
-    words: list[int]
 
 
 class ClassWords:
@@ -283,14 +224,14 @@ class ClassWords:
         self.cfg = cfg
         self.labels = labels
         self.head = head
-        self.words = dict(zip(labels.names, cfg.verbalisers.split(",")))
-        self.tokens = dict(zip(labels.names, head.words.tolist()))
+        self.words = dict(zip(labels.names, zip(cfg.verbalisers.split(","), head.words.tolist())))
 
     def follow(self, names: list[str]) -> None:
         """Take the order of a checkpoint's classes, see ``LabelOrder``."""
         self.labels.follow(names)
-        self.cfg.verbalisers = ",".join(self.words[name] for name in names)
-        self.head.words.copy_(torch.tensor([self.tokens[name] for name in names]))
+        words, tokens = zip(*(self.words[name] for name in names))
+        self.cfg.verbalisers = ",".join(words)
+        self.head.words.copy_(torch.tensor(tokens))
 
 
 def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
@@ -311,7 +252,7 @@ def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
         return
     if task_cfg.regression_target:
         raise InputError("--predict-with mlm is for classes, and --regression-target for scores: leave one of them out")
-    known = PUBLISHED.get((record.task or "").lower(), UNKNOWN)
+    known = PUBLISHED.get((record.task or "").lower(), Published("", {}))
     labels = record.labels or []
     if not (cfg.template or known.template) or cfg.verbalisers is None and set(labels) != set(known.words):
         raise InputError(
@@ -326,16 +267,14 @@ def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
     cfg.template = cfg.template or known.template
 
 
-def find_phrasing(cfg: Any, task_cfg: Any, dictionary: Dictionary, pairs: bool, encoder: Encoder) -> Phrasing:
-    """The tokens of the template and the words in ``cfg``, the model's options once they are complete.
-
-    Raises:
-        InputError: they do not fit the examples or the encoder.
-    """
+def find_phrasing(
+    cfg: Any, task_cfg: Any, dictionary: Dictionary, pairs: bool, encoder: Encoder
+) -> tuple[Template, list[int]]:
+    """Return the template of the completed options ``cfg`` of a model, and the token of each class's word."""
     check_position(task_cfg.prompt_position, pairs, template=True)
     mask, start, end = dictionary.index(MASK), task_cfg.init_token, dictionary.eos()
     template = encode_template(cfg.template, pairs, encoder, mask, start, end)
-    return Phrasing(template, verbaliser_tokens(cfg.verbalisers, encoder))
+    return template, verbaliser_tokens(cfg.verbalisers, encoder)
 
 
 def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
@@ -362,11 +301,7 @@ def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
 
 
 def verbaliser_tokens(text: str, encoder: Encoder) -> list[int]:
-    """Token of each of the words ``bad,good``, as it is encoded behind a space.
-
-    Raises:
-        InputError: a word is none or several, or that of two classes.
-    """
+    """Token of each of the words ``bad,good`` behind a space; raise InputError unless each has one of its own."""
     tokens: dict[int, str] = {}
     for word in text.split(","):
         with naming(f"--verbalisers {text}"):

@@ -1,13 +1,12 @@
-"""Options of fairseq with which a training would be another than the one that was asked for."""
+"""Options with which a training would be another than was asked for; options whose text is Python are read, not run."""
 
-import os
+import ast
+import contextlib
 from argparse import Namespace
 from typing import Any
 
-import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
-from fairseq.dataclass.configs import DatasetConfig
 from omegaconf import OmegaConf
 
 from preprocess.flags import flag_name
@@ -15,31 +14,30 @@ from preprocess.flags import flag_name
 from ..errors import InputError
 from ..metrics import check_metric
 from ..names import TASK, TRAIN
-from .overrides import PAIRS, parse_pair
+from ..saving.configuration import check_overrides, shown
+from .kept_options import FIXED
+
+# options that fairseq evaluates, with an example
+PAIRS = {"adam_betas": "(0.9, 0.98)", "adamax_betas": "(0.9, 0.999)", "adafactor_eps": "(1e-30, 1e-3)"}
 
 
-def check_arguments(args: Namespace, gpu: bool | None = None) -> None:
-    """Check them before anything is read or built.
-
-    Args:
-        gpu: whether the training will have one; None: where there is one now.
-
-    Raises:
-        InputError: naming the option, its value and the remedy.
-    """
+def check_arguments(args: Namespace) -> None:
+    """Raise InputError for an option of our task, before anything is read or built."""
     if getattr(args, "task", None) != TASK:
         return
-    if not args.batch_size and not args.max_tokens:
-        raise InputError("--batch-size is missing: give it, or --max-tokens")
     for option in PAIRS:
         if isinstance(getattr(args, option, None), str):
             parse_pair(option, getattr(args, option))
-    _check_criterion(args.criterion)
+    own = CRITERION_REGISTRY.get(TASK, SentencePredictionCriterion)
+    if not (args.criterion == "sentence_prediction" or issubclass(CRITERION_REGISTRY.get(args.criterion, object), own)):
+        raise InputError(
+            f"--criterion {args.criterion} does not fit --task {TASK}: give --criterion sentence_prediction or {TASK}"
+        )
     if trains(args):
         check_metric(args)
-        _check_optimization(args)
+        if getattr(args, "optimizer", None) is None:
+            raise InputError("--optimizer is missing: give adam, or grouped_adam for two learning rates")
         _check_splits(args)
-        _check_processes(args, not args.cpu and (torch.cuda.is_available() if gpu is None else gpu))
 
 
 def check_configuration(cfg: Any) -> None:
@@ -56,28 +54,8 @@ def trains(args: Namespace) -> bool:
     return getattr(args, "path", None) is None and hasattr(args, "stop_min_lr")
 
 
-def _check_criterion(name: str) -> None:
-    own = CRITERION_REGISTRY.get(TASK, SentencePredictionCriterion)
-    if name != "sentence_prediction" and not issubclass(CRITERION_REGISTRY.get(name, object), own):
-        raise InputError(
-            f"--criterion {name} does not fit --task {TASK}: give --criterion sentence_prediction or {TASK}"
-        )
-
-
-def _check_optimization(args: Namespace) -> None:
-    if getattr(args, "optimizer", None) is None:
-        raise InputError("--optimizer is missing: give adam, or grouped_adam for two learning rates")
-    if args.lr_scheduler == "polynomial_decay" and args.total_num_update is None:
-        raise InputError("--total-num-update is missing, over which the rate decays: give as many as --max-update")
-    # fairseq takes one of several, which one its messages do not say
-    precisions = [flag_name(name) for name in ("fp16", "bf16", "amp") if getattr(args, name)]
-    if len(precisions) > 1:
-        raise InputError(f"{precisions[0]} with {precisions[1]}: a run has one precision: leave one out")
-
-
 def _check_splits(args: Namespace) -> None:
-    if ":" in args.data:
-        raise InputError(f"data folder {args.data}: fairseq-train ends its name at the colon: give it another")
+    """Refuse splits that the task would take for the other kind: it knows the training set by its name."""
     if not args.train_subset.startswith(TRAIN):
         raise InputError(
             f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"
@@ -89,22 +67,33 @@ def _check_splits(args: Namespace) -> None:
             f"--valid-subset {args.valid_subset} is not supported: {training[0]} is read as training examples: leave "
             f"it out, and ask fairseq-validate --valid-subset {training[0]} afterwards"
         )
-    if args.combine_valid_subsets and args.valid_subset != DatasetConfig.valid_subset:
-        raise InputError(
-            f"--combine-valid-subsets with --valid-subset {args.valid_subset}: valid, valid1 ... are joined, and no "
-            "others are read: leave one of them out"
-        )
 
 
-def _check_processes(args: Namespace, gpu: bool) -> None:
-    # fairseq puts the float32 copies of all weights into one tensor, which it makes on a GPU
-    if args.fp16 and not (gpu or args.fp16_no_flatten_grads or args.memory_efficient_fp16):
-        where = "with --cpu" if args.cpu else "without a GPU"
-        raise InputError(f"--fp16 {where}: give --fp16-no-flatten-grads as well, or leave it out")
-    # one is fairseq's default on a node with one GPU
-    started = int(os.environ.get("WORLD_SIZE", "1"))
-    if args.distributed_world_size == 1 < started and args.distributed_init_method is None:
-        raise InputError(
-            f"--distributed-world-size 1 in one of {started} processes that torchrun started: each would train by "
-            f"itself: give {started}"
-        )
+def literal(text: str) -> Any:
+    """Return the value that a text is as Python writes it, and None for any other text."""
+    with contextlib.suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return ast.literal_eval(text)
+    return None
+
+
+def parse_pair(option: str, text: str) -> tuple[float, float]:
+    """Return the two numbers of one of ``PAIRS``; raise InputError for what is no pair of shares."""
+    with contextlib.suppress(TypeError, ValueError):  # of other values than two numbers
+        first, second = literal(text)
+        if 0 <= first < 1 and 0 <= second < 1:
+            return float(first), float(second)
+    flag, example = flag_name(option), PAIRS[option]
+    raise InputError(f"{flag} {text:.80} is no pair of shares: give two below 1, such as '{example}'")
+
+
+def parse_overrides(text: str | None) -> dict[str, Any]:
+    """Return what --model-overrides says; raise InputError for what is no such option, or makes another model."""
+    what = f"--model-overrides {text}"
+    found = {} if text is None else literal(text)
+    if not isinstance(found, dict):
+        raise InputError(f"{what} is no dictionary: write \"{{'backbone': 'NEW/model.pt'}}\"")
+    check_overrides(found, what)
+    trained = next((name for name in {**found, **found.get("model", {})} if name in FIXED["model"]), None)
+    if trained is not None:
+        raise InputError(f"{what}: {shown(trained)} is what the model was trained with: leave it out")
+    return found

@@ -8,7 +8,7 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,12 @@ from preprocess.writing import check_output
 
 from ..divergence import clip_grad_norm
 from ..names import TASK
-from ..saving.atomic_write import copy_whole, leftovers, save_whole
 from ..saving.reading import holds_ours, load_state
-from .arguments import check_arguments, check_configuration, trains
+from ..saving.torch_files import copy_whole, leftovers, save_whole
+from .arguments import check_arguments, check_configuration, parse_overrides, trains
 from .kept_options import KeptOptions
 from .lock import NAME as LOCK
 from .lock import hold
-from .overrides import parse_overrides
 from .resuming import (
     BEST,
     KeptPatience,
@@ -49,8 +48,7 @@ from .resuming import (
 logger = logging.getLogger(__name__)
 
 REPLACED_BY = "replaced_by"
-COMPILER = "torch._dynamo"
-HIDDEN_FROM_IT = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+HIDDEN_FROM_COMPILER = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
 HIDDEN = "__dynamo_disable"  # where torch keeps, with a method, what it makes of it for its compiler
 PROGRESS = ("params", "lr", "lr_old")  # what is no option in a group; nag remembers the rate of its last update
 ANY_ERROR_IN_THEM = "Cannot load model parameters from checkpoint"  # what fairseq says of any error in them
@@ -90,8 +88,7 @@ def install() -> None:
     - ``fairseq_cli.train.train``: a training that has ended, started again, makes one more update and saves it.
     - ``sys.excepthook``, if one of fairseq's commands runs in this process: bad input ends in one line.
 
-    And four methods of torch's optimizers, until somebody imports its compiler (``import_no_compiler``). Our commands
-    end at once (``end_at_once``).
+    And four methods of torch's optimizers, until somebody imports its compiler (``import_no_compiler``).
     """
     import_no_compiler()
     _replace(PathManager, "copy", copy_whole, staticmethod)
@@ -109,21 +106,15 @@ def install() -> None:
 def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda function: function) -> None:
     """Replace ``owner.name`` with ``ours(theirs, ...)``, unless that was done before."""
     theirs = getattr(owner, name)
-    if getattr(theirs, REPLACED_BY, None) is ours:
-        return
-
-    @functools.wraps(theirs)
-    def replacement(*args: Any, **kwargs: Any) -> Any:
-        return ours(theirs, *args, **kwargs)
-
-    setattr(replacement, REPLACED_BY, ours)
-    setattr(owner, name, kind(replacement))
+    if getattr(theirs, REPLACED_BY, None) is not ours:
+        replacement = functools.wraps(theirs)(functools.partial(ours, theirs))
+        setattr(replacement, REPLACED_BY, ours)
+        setattr(owner, name, kind(replacement))
 
 
 def _bind(owner: Any, name: str, ours: Callable) -> None:
     """Let ``owner.name(...)`` of this one object call ``ours(theirs, owner, ...)``."""
-    theirs = getattr(owner, name)
-    setattr(owner, name, lambda *args, **kwargs: ours(theirs, owner, *args, **kwargs))
+    setattr(owner, name, functools.partial(ours, getattr(owner, name), owner))
 
 
 def bind_trainer(trainer: Trainer) -> None:
@@ -177,24 +168,18 @@ def _read_checkpoint(
     if not (OwnRun.training or path == OwnRun.validated or holds_ours(local)):
         return theirs(path, arg_overrides, bool(load_on_all_ranks))
     # the trainer alone says on which ranks it loads; it takes weights and progress and builds nothing
-    if load_on_all_ranks is None:
-        state = load_state(local, "checkpoint", arg_overrides)
-        _ask_criterion(state["cfg"], arg_overrides or {})
-        return state
-    state = load_state(local, "checkpoint", arg_overrides, builds=False)
-    # what the first process hands to the others passes through torch.load, which takes no OmegaConf object
-    return {**state, "cfg": None}
-
-
-def _ask_criterion(cfg: Any, overrides: dict[str, Any]) -> None:
-    """Put the criterion of the overrides into a checkpoint's configuration; fairseq takes its options alone over."""
-    asked = overrides.get("criterion")
-    if asked not in CRITERION_DATACLASS_REGISTRY or asked == cfg.criterion._name:
-        return
-    options = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY[asked])
-    with open_dict(options):
-        options._name = asked
-    cfg.criterion = OmegaConf.merge(options, {name: overrides[name] for name in options if name in overrides})
+    if load_on_all_ranks is not None:
+        # what the first process hands to the others passes through torch.load, which takes no OmegaConf object
+        return {**load_state(local, "checkpoint", arg_overrides, builds=False), "cfg": None}
+    state, overrides = load_state(local, "checkpoint", arg_overrides), arg_overrides or {}
+    asked, cfg = overrides.get("criterion"), state["cfg"]
+    # another criterion; fairseq takes its options alone over
+    if asked in CRITERION_DATACLASS_REGISTRY and asked != cfg.criterion._name:
+        options = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY[asked])
+        with open_dict(options):
+            options._name = asked
+        cfg.criterion = OmegaConf.merge(options, {name: overrides[name] for name in options if name in overrides})
+    return state
 
 
 def is_ours(trainer: Any) -> bool:
@@ -203,9 +188,9 @@ def is_ours(trainer: Any) -> bool:
 
 
 def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
-    OwnRun.training = is_ours(trainer)
-    if not OwnRun.training:
+    if not is_ours(trainer):
         return theirs(cfg, trainer, **iterator)
+    OwnRun.training = True
     try:
         return _start_own(theirs, cfg, trainer, **iterator)
     finally:
@@ -217,8 +202,9 @@ def _start_own(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any
     install()  # fairseq-train may not have been imported before
     bind_trainer(trainer)
     resumes = will_resume(cfg, trainer.checkpoint_suffix)
+    writes = not cfg.no_save and trainer.is_data_parallel_master
     # one writer to a folder, which sweeps up what a kill has left there
-    if not cfg.no_save and trainer.is_data_parallel_master:
+    if writes:
         hold(cfg.save_dir)
         for leftover in leftovers(cfg.save_dir):
             leftover.unlink()
@@ -232,7 +218,15 @@ def _start_own(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any
     extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
     if trainer.cfg.dataset.curriculum:  # fairseq's one loader for all epochs would shuffle none of them
         epoch_itr.reuse_dataloader = False
-    _check_whole_updates(epoch_itr, trainer.cfg.optimization.update_freq)
+    # within an update fairseq would leave out the epoch's last batch, and then train all of it
+    epoch, batches = epoch_itr.epoch, epoch_itr.iterations_in_epoch
+    update_freq = trainer.cfg.optimization.update_freq
+    frequency = update_freq[min(epoch, len(update_freq)) - 1]
+    if batches % frequency:
+        raise InputError(
+            f"the checkpoint to go on from stands after {batches} batches of epoch {epoch}, within an update of "
+            f"--update-freq {frequency}: give the one it was trained with, or another --save-dir"
+        )
     # the trainer's own count of updates needs the optimizer's state, which a checkpoint may lack
     history = trainer._optim_history if resumes else []
     trainer.updates_before = max((part["num_updates"] for part in history[-1:]), default=0)
@@ -241,47 +235,28 @@ def _start_own(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any
     else:
         trainer._previous_training_time = 0  # fairseq adds that of the training whose weights are the start
         memory.pop(BEST, None)  # with --reset-dataloader alone it is that of other data
-    if not cfg.no_save and trainer.is_data_parallel_master:
+    if writes:
         warn_of_lost_files(cfg, trainer.checkpoint_suffix, memory.get(BEST))
     return extra_state, epoch_itr
 
 
-def _check_whole_updates(epoch_itr: Any, update_freq: Sequence[int]) -> None:
-    """Refuse to go on within an update: fairseq would leave out the epoch's last batch, and then train all of it."""
-    epoch, batches = epoch_itr.epoch, epoch_itr.iterations_in_epoch
-    frequency = update_freq[min(epoch, len(update_freq)) - 1]
-    if batches % frequency:
-        raise InputError(
-            f"the checkpoint to go on from stands after {batches} batches of epoch {epoch}, within an update of "
-            f"--update-freq {frequency}: give the one it was trained with, or another --save-dir"
-        )
-
-
 def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
-    if not is_ours(trainer):
-        return theirs(cfg, trainer, task, epoch_itr)
-    updates = max(trainer.get_num_updates(), trainer.updates_before)
-    reason = ended(cfg, updates, trainer._previous_training_time / 3600)
-    if reason is None:
-        return theirs(cfg, trainer, task, epoch_itr)
-    logger.info("this training has ended already: %s", reason)
-    return [None], True
+    if is_ours(trainer):
+        updates = max(trainer.get_num_updates(), trainer.updates_before)
+        reason = ended(cfg, updates, trainer._previous_training_time / 3600)
+        if reason is not None:
+            logger.info("this training has ended already: %s", reason)
+            return [None], True
+    return theirs(cfg, trainer, task, epoch_itr)
 
 
 def _load_optimizer(
     theirs: Callable, optimizer: Any, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
 ) -> None:
-    overrides = optimizer_overrides or {}
     own = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
-    unknown = next((name for name in overrides if name not in own[0]), None)
-    if unknown is not None:
-        raise InputError(
-            f"--optimizer-overrides: {unknown!r:.80} is no option of this optimizer, which has {', '.join(own[0])}: "
-            "leave it out"
-        )
     theirs(state_dict, optimizer_overrides)
     for group, options in zip(optimizer.param_groups, own):
-        group.update({**options, **overrides})
+        group.update({**options, **(optimizer_overrides or {})})
 
 
 def _save_training(theirs: Callable, trainer: Trainer, filename: str, extra_state: dict[str, Any]) -> None:
@@ -293,18 +268,6 @@ def _save_training(theirs: Callable, trainer: Trainer, filename: str, extra_stat
         theirs(filename, extra_state)
     except InputError as error:
         logger.warning(error)  # the error that it tells of must not be hidden
-
-
-def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
-    """Print one line for bad input, whether this process met it or one that it started."""
-    line = None
-    if isinstance(error, InputError) or isinstance(error.__context__, InputError) and ANY_ERROR_IN_THEM in str(error):
-        line = str(error if isinstance(error, InputError) else error.__context__)
-    elif isinstance(error, ProcessRaisedException):
-        line = find_input_error(str(error))
-    if line is None:
-        return theirs(kind, error, trace)
-    print(f"fairseq_idpg: {one_line(line)}", file=sys.stderr)
 
 
 def _train_step(theirs: Callable, trainer: Trainer, samples: list[Any], *args: Any, **kwargs: Any) -> Any:
@@ -325,10 +288,10 @@ def _convert(theirs: Callable, args: Any) -> Any:
     end_at_once()
     check_arguments(args)
     if trains(args):
-        places = {"--save-dir": os.path.join(args.save_dir, LOCK), "--log-file": args.log_file}
-        for option, path in places.items():
+        # which fairseq opens in the midst of its own work
+        for option, path in {"--save-dir": os.path.join(args.save_dir, LOCK), "--log-file": args.log_file}.items():
             if path:
-                check_output(Path(path), option)  # which fairseq opens in the midst of its own work
+                check_output(Path(path), option)
     else:
         if not args.path or not os.path.exists(args.path):
             raise InputError(f"--path {args.path} is not a file: give a checkpoint that fairseq-train saved")
@@ -339,24 +302,33 @@ def _convert(theirs: Callable, args: Any) -> Any:
     return theirs(args)
 
 
+def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
+    """Print one line for bad input, whether this process met it or one that it started."""
+    line = None
+    if isinstance(error, InputError) or isinstance(error.__context__, InputError) and ANY_ERROR_IN_THEM in str(error):
+        line = str(error if isinstance(error, InputError) else error.__context__)
+    elif isinstance(error, ProcessRaisedException):
+        line = find_input_error(str(error))
+    if line is None:
+        return theirs(kind, error, trace)
+    print(f"fairseq_idpg: {one_line(line)}", file=sys.stderr)
+
+
 def import_no_compiler() -> None:
     """Let optimizers not import torch's compiler; once somebody else has, they are as torch made them.
 
-    torch hides the methods HIDDEN_FROM_IT of an optimizer from its compiler, and to do so imports all of it at the
-    first call of one. That takes longer than all else that a short training does before its first update.
+    torch hides some methods of an optimizer from its compiler, and to do so imports all of it at the first call of one.
+    That takes longer than all else that a short training does before its first update.
     """
-    for name in HIDDEN_FROM_IT:
+    for name in HIDDEN_FROM_COMPILER:
         theirs = getattr(Optimizer, name)
         function = getattr(theirs, "__wrapped__", None)
         if function is not None and not hasattr(function, HIDDEN):
-            setattr(function, HIDDEN, _until_imported(theirs, function))
+            setattr(function, HIDDEN, functools.partial(_until_imported, theirs, function))
 
 
-def _until_imported(theirs: Callable, function: Callable) -> Callable:
-    def plain(*args: Any, **kwargs: Any) -> Any:
-        if COMPILER not in sys.modules:
-            return function(*args, **kwargs)
-        vars(function).pop(HIDDEN, None)  # so that torch makes its own
-        return theirs(*args, **kwargs)
-
-    return plain
+def _until_imported(theirs: Callable, function: Callable, *args: Any, **kwargs: Any) -> Any:
+    if "torch._dynamo" not in sys.modules:
+        return function(*args, **kwargs)
+    vars(function).pop(HIDDEN, None)  # so that torch makes its own
+    return theirs(*args, **kwargs)

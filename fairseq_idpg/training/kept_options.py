@@ -15,6 +15,7 @@ from preprocess.flags import flag_name
 from ..errors import InputError
 from ..methods.registry import find_preset
 from ..models.config import METHOD_OPTIONS
+from ..saving.configuration import as_options
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,6 @@ CHANGEABLE = {
 }
 INITIAL = ("head_init_from", "prompt_init_from")
 WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names
-NAMES = ("optimizer", "lr_scheduler", "criterion")
 PRECISION = "an optimizer of"
 PLATEAU = "reduce_lr_on_plateau"
 
@@ -62,24 +62,23 @@ class KeptOptions:
 
     def __init__(self, cfg: Any, resumes: bool):
         plain: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
-        options = {section: _mapping(value) for section, value in plain.items()}
+        # a section without a dataclass, that of --optimizer sgd, has no options of its own
+        options = {section: as_options(value) for section, value in plain.items()}
         self.resumes = resumes
+        self.model = options["model"]
         self.keeps_optimizer = not options["checkpoint"]["no_save_optimizer_state"]
-        self.method = by_flag(options, {"model": METHOD})
-        named = {flag_name(name): options[name].get("_name") for name in NAMES}
         self.renewed = ["--lr-scheduler"] if options["checkpoint"].get("reset_lr_scheduler") else []
+        schedule = options["lr_scheduler"].get("_name")
         self.fixed: dict[str, Any] = {
             **by_flag(options, FIXED),
-            **named,
+            **{flag_name(name): options[name].get("_name") for name in (*WHOLE, "criterion")},
             PRECISION: optimizer_precision(options["common"]),
             **data_fingerprints(options["task"]["data"], options["dataset"]),
         }
-        if named["--lr-scheduler"] == PLATEAU and not self.renewed:  # whose rate is the one that the checkpoint holds
+        if schedule == PLATEAU and not self.renewed:  # whose rate is the one that the checkpoint holds
             self.fixed["--lr"] = options["optimization"]["lr"]
         whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
         self.changeable = {**by_flag(options, whole), **by_flag(options, CHANGEABLE)}
-        self.initial = by_flag(options, {"model": INITIAL})
-        self.starting = starting_values(options["model"])
 
     def state_dict(self) -> dict[str, Any]:
         return {"fixed": self.fixed, "changeable": self.changeable, "optimizer": self.keeps_optimizer}
@@ -87,7 +86,7 @@ class KeptOptions:
     def check(self, state: dict[str, Any]) -> None:
         """Raise InputError where the checkpoint was trained with another value of what must stay."""
         unread = [*self.renewed, *([PRECISION] if state.get("optimizer") is False else [])]
-        theirs = {name: value for name, value in _mapping(state.get("fixed")).items() if name not in unread}
+        theirs = {name: value for name, value in as_options(state.get("fixed")).items() if name not in unread}
         differing = differences(theirs, self.fixed) if self.resumes else []
         if differing:
             raise InputError(
@@ -98,13 +97,9 @@ class KeptOptions:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.check(state)
         if not self.resumes:
-            found = {name: value for name, value in _mapping(state.get("fixed")).items() if value is not None}
-            others = differences(found, {name: value for name, value in self.method.items() if value is not None})
-            if others:
-                logger.warning("training starts from weights of another method: they had %s", "; ".join(others))
-            self._check_start()
+            self._check_start(as_options(state.get("fixed")))
             return
-        differing = differences(_mapping(state.get("changeable")), self.changeable)
+        differing = differences(as_options(state.get("changeable")), self.changeable)
         if differing:
             logger.warning("training goes on with other options than it had: %s", "; ".join(differing))
         if state.get("optimizer") is False:
@@ -113,30 +108,27 @@ class KeptOptions:
                 "start anew, and results differ from those of a run that was never stopped"
             )
 
-    def _check_start(self) -> None:
-        """Check that nothing else names a start: the checkpoint that training starts from holds head and prompt.
-
-        Raises:
-            InputError: a file was named for one of them. Other starting values are named in a warning.
-        """
-        for flag, value in self.initial.items():
-            if value:
+    def _check_start(self, fixed: dict[str, Any]) -> None:
+        """Raise InputError where a file names the start of head or prompt; warn of another method, other starts."""
+        own = by_flag({"model": self.model}, {"model": METHOD})
+        others = differences(*({name: value for name, value in of.items() if value is not None} for of in (fixed, own)))
+        if others:
+            logger.warning("training starts from weights of another method: they had %s", "; ".join(others))
+        for name in INITIAL:
+            if self.model.get(name):
                 raise InputError(
-                    f"{flag} {value} has no effect: head and prompt are those of the checkpoint that training starts "
-                    "from (--finetune-from-model, or --restore-file with --reset-optimizer): leave one of them out"
+                    f"{flag_name(name)} {self.model[name]} has no effect: head and prompt are those of the checkpoint "
+                    "that training starts from (--finetune-from-model, or --restore-file with --reset-optimizer): "
+                    "leave one of them out"
                 )
-        if self.starting:
-            unused = ", ".join(f"{flag} {_short(value)}" for flag, value in self.starting.items())
+        usual = find_preset(self.model["method"]).defaults if self.model.get("method") else {}
+        starting = [name for name, option in METHOD_OPTIONS.items() if option.metadata["starting"]]
+        unused = [name for name in starting if self.model.get(name) not in (None, usual.get(name))]
+        if unused:
             logger.warning(
-                "without effect: %s, as weights are those of the checkpoint that training starts from", unused
+                "without effect: %s, as weights are those of the checkpoint that training starts from",
+                ", ".join(f"{flag_name(name)} {_short(self.model[name])}" for name in unused),
             )
-
-
-def starting_values(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return by flag where the method's weights are to start, as far as that is another place than its preset's."""
-    usual = find_preset(model["method"]).defaults if model.get("method") else {}
-    names = (name for name, option in METHOD_OPTIONS.items() if option.metadata["starting"])
-    return {flag_name(name): model[name] for name in names if model.get(name) not in (None, usual.get(name))}
 
 
 def by_flag(options: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,24 +150,14 @@ def optimizer_precision(common: Mapping[str, Any]) -> str:
     return "--amp" if common.get("amp") else "--fp16 or --bf16"
 
 
-def _mapping(section: Any) -> dict[str, Any]:
-    """Return a section, and {} for one that is no dictionary: that of --optimizer sgd, which declares no dataclass."""
-    return section if isinstance(section, dict) else {}
-
-
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
     """Return ``--seed 1, now 2`` for everything that both know and that differs."""
-    return [
-        f"{name} {_short(theirs[name])}, now {_short(ours[name])}"
-        for name in ours
-        if name in theirs and theirs[name] != ours[name]
-    ]
+    both = [name for name in ours if name in theirs]
+    return [f"{name} {_short(theirs[name])}, now {_short(ours[name])}" for name in both if theirs[name] != ours[name]]
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return str(value)
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def data_fingerprints(folder: str, dataset: Mapping[str, Any]) -> dict[str, str]:

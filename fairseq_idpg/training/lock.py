@@ -26,8 +26,10 @@ def hold(folder: str) -> None:
     """
     path = os.path.join(os.path.realpath(folder), NAME)
     if path in _held:
-        if _still_there(path):
-            return
+        # a folder may have been removed and made again
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(path), os.fstat(_held[path])):
+                return
         os.close(_held.pop(path))
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -48,14 +50,7 @@ def hold(folder: str) -> None:
     with contextlib.suppress(OSError):  # a full disk: the lock holds all the same
         os.ftruncate(file, 0)
         os.write(file, about.encode())
-        os.fchmod(file, 0o666)  # whoever may write to the folder may go on with the training
-
-
-def _still_there(path: str) -> bool:
-    """Return whether ``path`` is the file that is held: a folder may have been removed and made again."""
-    with contextlib.suppress(OSError):
-        return os.path.samestat(os.stat(path), os.fstat(_held[path]))
-    return False
+        os.fchmod(file, 0o666)  # all who may write to the folder may go on with the training
 
 
 def _leave_to_parent() -> None:

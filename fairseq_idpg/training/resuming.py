@@ -17,38 +17,16 @@ from ..errors import InputError
 
 logger = logging.getLogger(__name__)
 
-FINETUNE = "--finetune-from-model"
 BAD_EPOCHS = "num_bad_epochs"  # as torch's schedule calls it
 BEST, RUNS = "best", "num_runs"  # fairseq keeps both as attributes of its function should_stop_early
 
 
-class KeptPatience:
-    """How many validations in a row were no better, which fairseq forgets when it is started again.
-
-    Args:
-        resumes: whether the checkpoint that will be read is gone on with; otherwise its counter is not taken over.
-    """
-
-    def __init__(self, resumes: bool):
-        self.resumes = resumes
-        self._set({})
-
-    def state_dict(self) -> dict[str, Any]:
-        for counter in _counters():
-            if BEST in counter:
-                return {BEST: float(counter[BEST]), RUNS: int(counter[RUNS])}
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if self.resumes and state:
-            self._set({BEST: float(state[BEST]), RUNS: int(state[RUNS])})
-
-    @staticmethod
-    def _set(state: dict[str, Any]) -> None:
-        for counter in _counters():
-            for name in (BEST, RUNS):
-                counter.pop(name, None)
-            counter.update(state)
+def loaded_commands(function: str) -> Iterator[ModuleType]:
+    """Yield the modules of fairseq's commands, imported or run as a script, that know ``function``."""
+    for name in ("fairseq_cli.train", "fairseq_cli.validate", "__main__"):
+        module = sys.modules.get(name)
+        if module is not None and hasattr(module, "cli_main") and hasattr(module, function):
+            yield module
 
 
 def will_resume(cfg: Any, suffix: str) -> bool:
@@ -64,17 +42,16 @@ def will_resume(cfg: Any, suffix: str) -> bool:
     option, named = "--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt")
     if cfg.restore_file == CheckpointConfig.restore_file:
         # fairseq takes the checkpoint in --save-dir, or the first of these
-        others = {"--continue-once": cfg.continue_once, FINETUNE: cfg.finetune_from_model}
+        others = {"--continue-once": cfg.continue_once, "--finetune-from-model": cfg.finetune_from_model}
         begun = os.path.exists(os.path.join(cfg.save_dir, named))
-        named = None
-        if not begun:
-            option, named = next(((flag, path) for flag, path in others.items() if path is not None), (option, None))
+        found = [] if begun else [(flag, path) for flag, path in others.items() if path is not None]
+        option, named = found[0] if found else (option, None)
     if named is not None and not os.path.isfile(named):
         raise InputError(
             f"{option} {named} is not a file: give the path of a checkpoint, or leave it out to go on from --save-dir "
             f"{cfg.save_dir}"
         )
-    return option != FINETUNE and not (cfg.reset_optimizer or cfg.reset_dataloader)
+    return option != "--finetune-from-model" and not (cfg.reset_optimizer or cfg.reset_dataloader)
 
 
 def warn_of_lost_files(cfg: Any, suffix: str, best: float | None) -> None:
@@ -89,26 +66,46 @@ def warn_of_lost_files(cfg: Any, suffix: str, best: float | None) -> None:
     other = cfg.restore_file != CheckpointConfig.restore_file and os.path.exists(last_file)
     if other and not os.path.samefile(last_file, named):
         logger.warning(
-            "%s is left aside, as --restore-file %s is read each time; --continue-once and %s go on with it",
-            last_file,
-            named,
-            FINETUNE,
+            f"{last_file} is left aside, as --restore-file {named} is read each time; --continue-once and "
+            "--finetune-from-model go on with it"
         )
     if best is None and os.path.exists(best_file):
-        logger.warning("no best score is known: the next validation replaces %s", best_file)
+        logger.warning(f"no best score is known: the next validation replaces {best_file}")
 
 
-def loaded_commands(function: str) -> Iterator[ModuleType]:
-    """Yield the modules of fairseq's commands, imported or run as a script, that know ``function``."""
-    for name in ("fairseq_cli.train", "fairseq_cli.validate", "__main__"):
-        module = sys.modules.get(name)
-        if module is not None and hasattr(module, "cli_main") and hasattr(module, function):
-            yield module
+# --- early stopping ----------------------------------------------------------------------------------
 
 
 def _counters() -> Iterator[dict[str, Any]]:
     for command in loaded_commands("should_stop_early"):
         yield vars(command.should_stop_early)
+
+
+class KeptPatience:
+    """How many validations in a row were no better, which fairseq forgets when it is started again.
+
+    Args:
+        resumes: whether the checkpoint that will be read is gone on with; otherwise its counter is not taken over.
+    """
+
+    def __init__(self, resumes: bool):
+        self.resumes = resumes
+        self._set({})
+
+    def state_dict(self) -> dict[str, Any]:
+        counter = next((counter for counter in _counters() if BEST in counter), None)
+        return {} if counter is None else {BEST: float(counter[BEST]), RUNS: int(counter[RUNS])}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self.resumes and state:
+            self._set({BEST: float(state[BEST]), RUNS: int(state[RUNS])})
+
+    @staticmethod
+    def _set(state: dict[str, Any]) -> None:
+        for counter in _counters():
+            for name in (BEST, RUNS):
+                counter.pop(name, None)
+            counter.update(state)
 
 
 def ended(cfg: Any, updates: int, hours: float) -> str | None:
@@ -126,6 +123,9 @@ def ended(cfg: Any, updates: int, hours: float) -> str | None:
     if 0 < cfg.checkpoint.patience <= runs:
         return f"the last {runs} validations were no better, --patience {cfg.checkpoint.patience}"
     return None
+
+
+# --- a schedule that waits on a plateau --------------------------------------------------------------
 
 
 def plateau_state(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule) -> dict[str, Any]:

@@ -48,33 +48,28 @@ def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], r
         dataset: fairseq's options of its splits.
 
     Raises:
-        InputError: the record cannot be read, or is none.
+        InputError: the record cannot be read, is none, or has the scores of another checkpoint of the run.
     """
     cfg, extra = as_options(state.get("cfg")), as_options(state.get("extra_state"))
     settings = {name: plain(as_options(cfg.get(section)).get(option)) for name, (section, option) in FACTS.items()}
     score = plain(extra.get("val_loss"))
     scores = {"valid": {str(settings["metric"] or "loss"): score}} if isinstance(score, (int, float)) else {}
     if record is not None:
-        run_record = read_run_record(record)
-        check_is_of(run_record, state, record)
-        settings.update({name: plain(run_record[name]) for name in OF_RECORD if run_record.get(name) is not None})
-        scores, data = run_record["scores"], run_record.get("data", data)
+        of_run = read_run_record(record)
+        history = state.get("optimizer_history")
+        updates = as_options(history[-1]).get("num_updates") if isinstance(history, list) and history else None
+        scored = of_run.get("best_update")
+        if None not in (scored, updates) and scored != updates:
+            raise InputError(
+                f"{record} has the scores of a checkpoint after {shown(scored)} updates, and this one is after "
+                f"{shown(updates)}: name its own with --record, or move that one away"
+            )
+        settings.update({name: plain(of_run[name]) for name in OF_RECORD if of_run.get(name) is not None})
+        scores, data = of_run["scores"], of_run.get("data", data)
     digest = content_digest(Path(data)) if was_trained_on(state, data, dataset) else None
     settings.update({name: settings[name] or None for name in ("max_epoch", "max_update")})  # 0: no limit
     facts = {"scores": scores, **settings, "data_sha256": digest}
     return {name: value for name, value in facts.items() if value is not None}
-
-
-def check_is_of(run_record: Mapping[str, Any], state: Mapping[str, Any], record: str) -> None:
-    """Raise InputError for a record of another checkpoint, such as the best one before training went on."""
-    history = state.get("optimizer_history")
-    updates = as_options(history[-1]).get("num_updates") if isinstance(history, list) and history else None
-    scored = run_record.get("best_update")
-    if None not in (scored, updates) and scored != updates:
-        raise InputError(
-            f"{record} has the scores of a checkpoint after {shown(scored)} updates, and this one is after "
-            f"{shown(updates)}: name its own with --record, or move that one away"
-        )
 
 
 def was_trained_on(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any]) -> bool:
@@ -85,8 +80,7 @@ def was_trained_on(state: Mapping[str, Any], data: Any, dataset: Mapping[str, An
     if not isinstance(data, str) or not os.path.isdir(data):
         return False
     fixed = as_options(as_options(state["model"].get(EXTRA_STATE, {}).get("run")).get("fixed"))
-    fingerprints = data_fingerprints(data, {**vars(DatasetConfig()), **dataset})
-    return fingerprints.items() <= fixed.items()
+    return data_fingerprints(data, {**vars(DatasetConfig()), **dataset}).items() <= fixed.items()
 
 
 def read_run_record(path: str) -> dict[str, Any]:
@@ -94,7 +88,7 @@ def read_run_record(path: str) -> dict[str, Any]:
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
         scores = {
-            str(split): {str(name): float(value) for name, value in of_split.items()}
+            split: {name: float(value) for name, value in of_split.items()}
             for split, of_split in record["scores"].items()
         }
         if not all(math.isfinite(value) for of_split in scores.values() for value in of_split.values()):

@@ -179,7 +179,7 @@ def _absolute(name: str, path: AnyPath, task: str) -> AnyPath:
 def backbone_digest(path: str) -> str:
     """Of the backbone's tensors: the same weights in a file that another version wrote are the same backbone.
 
-    Of a file that is known (see saving/fingerprints.py) it costs the reading of a note. Raises InputError where the
+    Of a file that is known (see saving/backbone_file.py) it costs the reading of a note. Raises InputError where the
     file is no backbone.
     """
     from fairseq_idpg.saving.backbone_file import read_backbone  # with torch: reports need none of it

@@ -167,7 +167,7 @@ def drop_optimizer(checkpoint: Path) -> None:
         return
     kept = state["model"].get("_extra_state", {})
     if "fp16" in kept:
-        from fairseq_idpg.saving.checksum import carry_checksum
+        from fairseq_idpg.saving.tensors import carry_checksum
 
         del kept["fp16"]
         carry_checksum(state["model"])

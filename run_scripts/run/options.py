@@ -14,7 +14,7 @@ from fairseq_idpg.models.architectures import SIZES
 from fairseq_idpg.models.config import RobertaIDPGConfig
 from fairseq_idpg.names import SECTIONS
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
-from fairseq_idpg.training.overrides import literal, parse_pair
+from fairseq_idpg.training.arguments import literal, parse_pair
 from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import flag_name
 

@@ -72,7 +72,7 @@ def check(experiments: Iterable[Experiment]) -> None:
                 check_folder("eval_tasks", find_task(task), other)
                 check_same_data(facts_of(folder), facts_of(other), path)
             args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
-            check_arguments(args, gpu=True)  # it may be another machine's
+            check_arguments(args)
             check_model(experiment, folder, args)
         for experiment in of_each_split(each for each in experiments if not reports_on_its_choice(each)):
             source = DataFolder(Path(experiment.data))

@@ -7,7 +7,7 @@ import shutil
 import pytest
 import torch
 
-from fairseq_idpg.saving.checksum import with_progress_checksums
+from fairseq_idpg.saving.tensors import with_progress_checksums
 from tests.folders import same_tensors, train, write_folder
 from tests.training.test_lock import another_process
 

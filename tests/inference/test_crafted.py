@@ -15,8 +15,8 @@ from fairseq_idpg.errors import InputError, ModelFault
 from fairseq_idpg.export import export
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.models.config import METHOD_OPTIONS
-from fairseq_idpg.saving.checksum import carry_checksum
 from fairseq_idpg.saving.shared_folder import write_shared
+from fairseq_idpg.saving.tensors import carry_checksum
 from tests.inference.conftest import inputs
 
 

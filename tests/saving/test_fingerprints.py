@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import shutil
 
 import pytest
 import torch
 
 from fairseq_idpg.backbone.weights import LM_HEAD, STACK
-from fairseq_idpg.saving import backbone_file, fingerprints, reading, torch_files
-from fairseq_idpg.saving.backbone_file import read_backbone
-from fairseq_idpg.saving.fingerprints import load_note, notes_folder, stat_file
+from fairseq_idpg.saving import backbone_file, reading, torch_files
+from fairseq_idpg.saving.backbone_file import load_note, notes_folder, read_backbone, stat_file
 from tests.folders import write_backbone
 from tests.helpers import ends_soon, put_no_file
 
-ALL = {"tensors_digest", "is_finite", "testzip"}
+PLACES = ((backbone_file, "tensors_digest"), (reading, "is_finite"), (torch_files.zipfile.ZipFile, "testzip"))
+ALL = {name for _, name in PLACES}
 
 
 @pytest.fixture
 def notes(tmp_path, monkeypatch):
     """The folder of notes, in which files are old enough at once."""
     monkeypatch.setenv("FAIRSEQ_IDPG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(fingerprints, "SETTLED", 0)
+    monkeypatch.setattr(backbone_file, "SETTLED", 0)
     return tmp_path / "cache" / "backbones"
 
 
@@ -32,28 +32,21 @@ def backbone(tmp_path):
 
 
 @pytest.fixture
-def work(monkeypatch):
-    """Names of what was looked through, as it happens."""
+def looked(monkeypatch):
+    """(path, parts) -> the fingerprint, and the names of what was looked through to make it."""
     done = []
 
     def counted(name, theirs):
-        def count(*args):
-            done.append(name)
-            return theirs(*args)
+        return lambda *args: (done.append(name), theirs(*args))[1]
 
-        return count
-
-    for module, name in (
-        (backbone_file, "tensors_digest"),
-        (reading, "is_finite"),
-        (torch_files.zipfile.ZipFile, "testzip"),
-    ):
+    for module, name in PLACES:
         monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
-    return done
 
+    def look(path, *parts):
+        done.clear()
+        return read_backbone(str(path)).fingerprint(*parts), {*done}
 
-def fingerprint(path, *parts) -> str:
-    return read_backbone(str(path)).fingerprint(*parts)
+    return look
 
 
 def change_value(path) -> None:
@@ -62,27 +55,20 @@ def change_value(path) -> None:
     torch.save(state, path)
 
 
-def test_a_file_is_looked_through_once(notes, backbone, work, tmp_path):
-    first = fingerprint(backbone)
-    assert {*work} == ALL
-    work.clear()
-    assert fingerprint(backbone) == first
+def test_a_file_is_looked_through_once(notes, backbone, looked, tmp_path):
+    first, work = looked(backbone)
+    assert work == ALL
     (tmp_path / "link.pt").symlink_to(backbone)
-    assert fingerprint(tmp_path / "link.pt") == first
-    assert work == []
-    both = fingerprint(backbone, (STACK, LM_HEAD))
-    assert work == ["tensors_digest"] and both != first
-    work.clear()
-    assert fingerprint(backbone, (STACK, LM_HEAD)) == both
-    assert fingerprint(backbone) == first
-    assert work == []
+    assert looked(backbone) == looked(tmp_path / "link.pt") == (first, set())
+    both, work = looked(backbone, (STACK, LM_HEAD))
+    assert work == {"tensors_digest"} and both != first
+    assert looked(backbone, (STACK, LM_HEAD)) == (both, set()) and looked(backbone) == (first, set())
 
 
 def by_rename(path) -> None:
-    change = Path(f"{path}.new")
-    change.write_bytes(path.read_bytes())
-    change_value(change)
-    os.replace(change, path)
+    new = shutil.copyfile(path, f"{path}.new")
+    change_value(new)
+    os.replace(new, path)
 
 
 def with_its_times(path) -> None:
@@ -92,17 +78,16 @@ def with_its_times(path) -> None:
 
 
 @pytest.mark.parametrize("how", [change_value, by_rename, with_its_times])
-def test_a_changed_file_is_looked_through(notes, backbone, how, work):
-    first = fingerprint(backbone)
+def test_a_changed_file_is_looked_through(notes, backbone, how, looked):
+    first, _ = looked(backbone)
     how(backbone)
-    work.clear()
-    second = fingerprint(backbone)
-    assert second != first and {*work} == ALL
-    assert fingerprint(backbone) == second
+    second, work = looked(backbone)
+    assert second != first and work == ALL
+    assert looked(backbone) == (second, set())
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_looked_through(notes, backbone, monkeypatch):
-    first = read_backbone(str(backbone)).fingerprint()
+def test_a_file_that_is_replaced_while_it_is_read_is_looked_through(notes, backbone, looked, monkeypatch):
+    first, _ = looked(backbone)
     theirs, replaced = backbone_file.read_checkpoint, []
 
     def read(path, option, **how):
@@ -111,10 +96,10 @@ def test_a_file_that_is_replaced_while_it_is_read_is_looked_through(notes, backb
         return theirs(path, option, **how)
 
     monkeypatch.setattr(backbone_file, "read_checkpoint", read)
-    second = fingerprint(backbone)
+    second, _ = looked(backbone)
     assert second != first
-    monkeypatch.undo()
-    assert fingerprint(backbone) == second
+    monkeypatch.setattr(backbone_file, "read_checkpoint", theirs)
+    assert looked(backbone)[0] == second
 
 
 def test_nothing_is_noted_of_a_file_that_changes(notes, backbone, monkeypatch):
@@ -122,36 +107,33 @@ def test_nothing_is_noted_of_a_file_that_changes(notes, backbone, monkeypatch):
     read = read_backbone(str(backbone))
     by_rename(backbone)
     read.fingerprint()
-    monkeypatch.setattr(fingerprints, "SETTLED", 3600)
-    fingerprint(backbone)
+    monkeypatch.setattr(backbone_file, "SETTLED", 3600)
+    read_backbone(str(backbone)).fingerprint()
     assert not notes.exists()
 
 
-def test_a_damaged_note_is_not_used(notes, backbone, work):
+def test_a_damaged_note_is_not_used(notes, backbone, looked):
     """See tests/test_readers.py for damage of other kinds."""
-    first = fingerprint(backbone)
+    first, _ = looked(backbone)
     (note,) = notes.iterdir()
     whole = note.read_bytes()
     for garbage in (b"", whole.replace(first[:4].encode(), b"0000")):
         note.write_bytes(garbage)
-        work.clear()
-        assert fingerprint(backbone) == first and "tensors_digest" in work
+        assert looked(backbone) == (first, ALL)
         assert note.read_bytes() == whole
     put_no_file(note, "pipe")
     with ends_soon():
-        assert fingerprint(backbone) == first
+        assert looked(backbone)[0] == first
 
 
-def test_where_notes_are(monkeypatch, tmp_path, backbone, work):
-    monkeypatch.setattr(fingerprints, "SETTLED", 0)
+def test_where_notes_are(monkeypatch, tmp_path, backbone, looked):
+    monkeypatch.setattr(backbone_file, "SETTLED", 0)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     (tmp_path / "file").write_text("")
     for place in ("off", str(tmp_path / "file")):
         monkeypatch.setenv("FAIRSEQ_IDPG_CACHE", place)
-        work.clear()
-        fingerprint(backbone)
-        assert {*work} == ALL and not (tmp_path / "xdg").exists()
+        assert looked(backbone)[1] == ALL and not (tmp_path / "xdg").exists()
     monkeypatch.delenv("FAIRSEQ_IDPG_CACHE")
     assert notes_folder() == tmp_path / "xdg" / "fairseq_idpg" / "backbones"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")

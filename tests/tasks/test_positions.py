@@ -17,8 +17,7 @@ LENGTH = st.integers(0, 30)
 def inserted(position, a, b, t, separators=2):
     """What the library makes of ``<s> A </s> ... B </s>``, with the first prompt row's index."""
     tokens = [BOS] + ["A"] * a + [EOS] + ([EOS] * (separators - 1) + ["B"] * b + [EOS] if b is not None else [])
-    lengths = np.array([a]), None if b is None else np.array([b])
-    index = insertion_index(position, *lengths, separators)
+    index = insertion_index(position, [np.array([n]) for n in (a, b) if n is not None], separators)
     block = prompt_block(position, t, ROW, EOS).tolist()
     at = int(index[0])
     return tokens[:at] + block + tokens[at:], int(first_row(position, index)[0])

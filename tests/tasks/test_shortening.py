@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.shortening import Shortener, kept_lengths, special_tokens, text_room
+from fairseq_idpg.tasks.positions import Shortener, kept_lengths, special_tokens, text_room
 
 LENGTH = st.integers(0, 40)
 
 
 @given(a=LENGTH, b=LENGTH, room=st.integers(2, 50))
 def test_kept_lengths_of_pairs(a, b, room):
-    kept_a, kept_b = (int(kept[0]) for kept in kept_lengths(np.array([a]), np.array([b]), room))
+    kept_a, kept_b = (int(kept[0]) for kept in kept_lengths([np.array([a]), np.array([b])], room))
     assert 0 <= kept_a <= a and 0 <= kept_b <= b
     assert kept_a + kept_b == min(a + b, room)
     if kept_a < a:
@@ -33,8 +33,8 @@ def test_tokens_of_pairs(a, b, room, separators, random):
     words_a, words_b = list(range(100, 100 + a)), list(range(200, 200 + b))
     tokens = torch.tensor([0, *words_a, *[2] * separators, *words_b, 2])
     lengths = np.array([a]), np.array([b])
-    kept = kept_lengths(*lengths, room)
-    shorten = Shortener(*lengths, *kept, separators, random, seed=3)
+    kept = kept_lengths(lengths, room)
+    shorten = Shortener(lengths, kept, separators, random, seed=3)
     out = shorten(tokens, 0).tolist()
     ka, kb = int(kept[0][0]), int(kept[1][0])
     assert len(out) == ka + kb + 2 + separators
@@ -46,8 +46,8 @@ def test_tokens_of_pairs(a, b, room, separators, random):
 
 
 def test_random_windows_are_those_of_fairseqs_generator_whatever_other_threads_draw(monkeypatch):
-    tokens, lengths = torch.arange(102), np.array([100])
-    shorten = Shortener(lengths, None, *kept_lengths(lengths, None, 10), 2, random=True, seed=1, epoch=3)
+    tokens, lengths = torch.arange(102), [np.array([100])]
+    shorten = Shortener(lengths, kept_lengths(lengths, 10), 2, random=True, seed=1, epoch=3)
     with data_utils.numpy_seed(1, 3, 0):
         first = np.random.randint(0, 91)
     for name in ("seed", "randint", "set_state"):
@@ -64,5 +64,5 @@ def test_every_sentence_has_room_for_a_token(pairs, least):
 
 
 def test_a_pair_is_cut_where_its_second_sentence_is():
-    a, b = np.array([2, 2, 9, 2]), np.array([9, 2, 2, 9])
-    assert Shortener(a, b, *kept_lengths(a, b, 6), 2, False, seed=1).cut.tolist() == [True, False, True, True]
+    lengths = [np.array([2, 2, 9, 2]), np.array([9, 2, 2, 9])]
+    assert Shortener(lengths, kept_lengths(lengths, 6), 2, False, seed=1).cut.tolist() == [True, False, True, True]

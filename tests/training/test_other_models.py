@@ -12,7 +12,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_idpg.saving.checksum import digest_of
+from fairseq_idpg.saving.tensors import digest_of
 from tests.folders import ROOT, TRAINING, words_dictionary, write_backbone, write_folder, write_indexed
 
 SIZE = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32"]

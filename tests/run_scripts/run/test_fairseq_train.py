@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from fairseq_idpg.saving.checksum import carry_checksum, checksum
+from fairseq_idpg.saving.tensors import carry_checksum, checksum
 from preprocess.errors import InputError
 from run_scripts.run.fairseq_train import drop_optimizer, train, training_facts
 from tests.folders import ROOT, same_tensors, write_backbone, write_folder

@@ -31,10 +31,10 @@ from preprocess.tasks import TASKS, Task
 from preprocess.validation import check_split
 from preprocess.writing import check_output, new_file
 
-from .report.choice import Choice, add_choice_options, check_row, take_runs
+from .report.choice import Choice, RowScores, Score, add_choice_options, check_row, take_runs
 from .report.records import Results, Run, has_finished, read_results
 from .report.render import Table, terminal
-from .report.scores import RowScores, Score, rows_of, vote
+from .report.scores import vote
 from .run.evaluation import numbered, quiet
 from .run.records import BEST_CHECKPOINT, run_folder
 
@@ -386,8 +386,7 @@ def parser() -> argparse.ArgumentParser:
 def scores_of(results: Results, args: argparse.Namespace, benchmark: Benchmark, row: str) -> RowScores:
     """Task -> runs of the row at the learning rate with the best mean dev score, chosen as in reports."""
     choice = Choice.of(args, tasks=benchmark.tasks, rows=(row,))
-    scope = take_runs(results, choice)
-    return rows_of(scope.done, failed=scope.failed).get(row, {})
+    return take_runs(results, choice).rows("row").get(row, {})
 
 
 def check_complete(planned: Plan, benchmark: Benchmark, results: Results, row: str, incomplete: bool) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import itemgetter
 from statistics import mean, median
@@ -14,25 +15,23 @@ from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 
 from ..run.fairseq_train import seconds_per_update
-from .choice import Choice, asked_columns, only_architecture, settle, take_runs
-from .notes import in_one_line, protocol, score_note, seeds_of, variants_note, warnings
-from .paper import PAPER_ARCH, PaperCosts, PaperCount, paper
-from .records import Results, Run, grouped, has_finished, on_one_hardware, task_label
+from .choice import Choice, Score, asked_columns, only_architecture, settle, take_runs
+from .notes import in_one_line, protocol, score_note, variants_note, warnings
+from .paper import PAPER_ARCH, paper
+from .records import Results, Run, grouped, hardware_of, has_finished, task_label
 from .render import MISSING, NOTHING, Table
-from .scores import rows_of
 from .tables import seeds_text
 
 # --- Table 2: of runs or, where a row has none, of the modules themselves ------------------------
 
-SAME_AS = {"efl": "fine-tuning"}  # has no line of its own in Table 2
 
-
-def printed_count(row: str) -> PaperCount | None:
-    return paper().counts.get(SAME_AS.get(row, row))
+def printed_count(row: str) -> dict[str, Any] | None:
+    """Return a line of Table 2, which has none of EFL's own: it trains what fine-tuning does."""
+    return paper().counts.get("fine-tuning" if row == "efl" else row)
 
 
 def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], dict[str, tuple[int | None, str]]]:
-    """The architecture, the paper's rows and those of runs, and row -> trainable parameters, and whether runs say so.
+    """Return the architecture, the paper's rows and those of runs, and row -> parameters, and whether runs say so.
 
     Rows of the ablations are left out. A run that trains the whole backbone may say 0, as its method has no parameters:
     then, too, they are counted.
@@ -87,18 +86,14 @@ def _counted(arch: str) -> dict[str, int]:
 
 
 def count_table(results: Results, choice: Choice) -> Table:
-    """Ours, the paper's, and by how much ours is larger."""
+    """Return ours, the paper's, and by how much ours is larger."""
     arch, rows, counts = trainable_counts(results, choice)
     groups = []
     for row in choice.pick(rows):
         (ours, source), theirs = counts[row], printed_count(row)
-        cells = [
-            MISSING if ours is None else f"{ours:,}",
-            source,
-            NOTHING if theirs is None else theirs.printed,
-            f"{ours / theirs.parameters - 1:+.1%}" if ours is not None and theirs and arch == PAPER_ARCH else NOTHING,
-        ]
-        groups.append([[row, *cells]])
+        apart = ours / theirs["parameters"] - 1 if theirs and ours is not None and arch == PAPER_ARCH else None
+        cells = [MISSING if ours is None else f"{ours:,}", source, theirs["printed"] if theirs else NOTHING]
+        groups.append([[row, *cells, NOTHING if apart is None else f"{apart:+.1%}"]])
     notes = [
         f"architecture {arch}; classification heads are not counted",
         "source: runs, or counted by building the modules where no run says",
@@ -118,54 +113,65 @@ COSTS = (
 )
 
 
+def runs_of(scores: Iterable[Score | None]) -> list[Run]:
+    return [run for score in scores if score for run in score.runs]
+
+
 def methods_table(results: Results, choice: Choice) -> Table:
-    """A line for each row with runs, as ``fairseq_idpg``'s presets are sorted; costs are those of the shown scores.
+    """Return a line for each row with runs, sorted as ``fairseq_idpg``'s presets; costs are of the shown scores.
 
     Of one task, the learning rate stands beside the score. Of several, they have a column each.
 
     Raises:
         InputError: see ``take_runs``; a row trains more and less.
     """
-    choice = replace(choice, tasks=choice.tasks or _tasks_with_runs(results, choice))
+    if not choice.tasks:
+        of_any = replace(choice, tasks=tuple(TASKS))
+        done = [run for run in results.runs if has_finished(run) and run["k"] == choice.k and of_any.accepts(run)]
+        choice = replace(choice, tasks=tuple(filter({run["task"] for run in done}.__contains__, TASKS)))
     scope = take_runs(results, choice, (choice.k,))
-    rows, seeds = rows_of(scope.done, failed=scope.failed), len(seeds_of(scope))
-    names = sorted(choice.pick(rows), key=_preset_order(scope.done))
-    shown = {name: [rows[name].get(task) for task in choice.tasks] for name in names}
-    runs = {name: [run for score in scores if score for run in score.runs] for name, scores in shown.items()}
-    timed, left_out = on_one_hardware(runs)
-    groups = []
-    for name, scores in shown.items():
-        cells = [seeds_text(score, seeds) if score else MISSING for score in scores]
-        if len(scores) == 1:
-            cells.append(f"{scores[0].lr:g}" if scores[0] else MISSING)
-        groups.append([[name, *cells, *_costs(results, name, runs[name], timed[name])]])
-    told = warnings(scope, {(choice.k, name): row for name, row in rows.items()})
-    labels = [task_label(task, choice.k) for task in choice.tasks]
-    header = ["method", *(["test", "lr"] if len(labels) == 1 else labels), *COST_HEADER]
-    notes = [score_note(scope, "test"), COSTS[0], *in_one_line([*left_out, *told])]
-    more = [*COSTS[1:], *protocol(scope, choice.tasks)]
-    return Table(f"Methods on {', '.join(labels)}", 1, header, groups, notes, more)
-
-
-def _tasks_with_runs(results: Results, choice: Choice) -> tuple[str, ...]:
-    """In the order of ``TASKS``."""
-    of_any = replace(choice, tasks=tuple(TASKS))
-    there = {run["task"] for run in results.runs if has_finished(run) and run["k"] == choice.k and of_any.accepts(run)}
-    return tuple(filter(there.__contains__, TASKS))
-
-
-def _preset_order(runs: Iterable[Run]) -> Callable[[str], int]:
-    """Rows by their presets' place in the registry, methods that are joined by + at the end."""
+    rows = {name: row for (_, name), row in scope.rows("k", "row").items()}
     with own_logging():
         from fairseq_idpg.methods.registry import PRESETS  # loads torch and fairseq: only where it is needed
 
-    presets = list(PRESETS)
-    of_row = {run["row"]: run.get("method") or run["row"] for run in runs}
-    return lambda row: presets.index(of_row[row]) if of_row[row] in presets else len(presets)
+    presets = list(PRESETS)  # methods that are joined by + go to the end
+    of_row = {run["row"]: run.get("method") or run["row"] for run in scope.done}
+    places = {row: presets.index(of) if of in presets else len(presets) for row, of in of_row.items()}
+    names = sorted(choice.pick(rows), key=places.__getitem__)
+    shown = {name: [rows[name].get(task) for task in choice.tasks] for name in names}
+    runs = {name: runs_of(scores) for name, scores in shown.items()}
+    timed, left_out = on_one_hardware(runs)
+    groups = []
+    for name, scores in shown.items():
+        cells = [seeds_text(score, scope.seeds) if score else MISSING for score in scores]
+        if len(scores) == 1:
+            cells.append(f"{scores[0].lr:g}" if scores[0] else MISSING)
+        groups.append([[name, *cells, *_costs(results, name, runs[name], timed[name])]])
+    labels = [task_label(task, choice.k) for task in choice.tasks]
+    header = ["method", *(["test", "lr"] if len(labels) == 1 else labels), *COST_HEADER]
+    told = in_one_line([*left_out, *warnings(scope, scope.rows("k", "row"))])
+    more = [*COSTS[1:], *protocol(scope, choice.tasks)]
+    notes = [score_note(scope, "test"), COSTS[0], *told]
+    return Table(f"Methods on {', '.join(labels)}", 1, header, groups, notes, more)
+
+
+def on_one_hardware(rows: Mapping[str, Collection[Run]]) -> tuple[dict[str, list[Run]], list[str]]:
+    """Return of each row the runs whose seconds and memory can be compared with others', and a note on all else.
+
+    They are those on the hardware that most rows have runs on, of several such the one with most runs.
+    """
+    counts = Counter(hardware_of(run) for runs in rows.values() for run in runs)
+    of_rows = Counter(kind for runs in rows.values() for kind in {hardware_of(run) for run in runs})
+    taken = max(counts, key=lambda kind: (of_rows[kind], counts[kind], kind), default="")
+    others = sorted(kind for kind in counts if kind != taken)
+    left_out = f"those on {' and on '.join(others)} left out of them"
+    note = f"seconds and memory: of the {counts[taken]} runs on {taken} alone, {left_out}"
+    of_taken = {name: [run for run in runs if hardware_of(run) == taken] for name, runs in rows.items()}
+    return of_taken, [note] if others else []
 
 
 def _costs(results: Results, row: str, runs: Collection[Run], timed: Collection[Run]) -> list[str]:
-    """``timed``: those of the row's runs whose seconds and memory count."""
+    """Return the cells of ``COST_HEADER``; ``timed``: those of the row's runs whose seconds and memory count."""
     if not runs:
         return [MISSING] * len(COST_HEADER)
     seconds = [found for run in timed if (found := _seconds(results, run)) is not None]
@@ -178,7 +184,7 @@ def _costs(results: Results, row: str, runs: Collection[Run], timed: Collection[
 
 
 def _seconds(results: Results, run: Run) -> float | None:
-    """Of an update; of runs whose records do not say, by the log that they left beside their results."""
+    """Return those of an update; of runs whose records do not say, by the log that they left beside their results."""
     if "seconds_per_update" in run:
         return run["seconds_per_update"]
     log = results.log(run)
@@ -196,46 +202,46 @@ OURS = {
 OTHER_MACHINES = "seconds of different machines cannot be compared, those of two rows on one machine can"
 
 
-def seconds_of(run: Run, kind: str) -> float | None:
-    """One of ``OURS``; None where a record does not say."""
-    seconds, batch, updates = (run.get(key) for key in ("seconds_per_update", "batch_size", "best_update"))
-    if kind == "prediction":
-        return run.get("seconds_per_prediction")
-    if kind == "training":
-        return None if seconds is None or batch is None else seconds / batch
-    return None if seconds is None or updates is None else seconds * updates
+def costs_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
+    return parameter_table(spec, choice) if "counts" in spec else seconds_table(spec, results, choice)
 
 
-def costs_table(spec: PaperCosts, results: Results, choice: Choice) -> Table:
-    return parameter_table(spec, choice) if "counts" in spec.values else seconds_table(spec, results, choice)
-
-
-def seconds_table(spec: PaperCosts, results: Results, choice: Choice) -> Table:
-    """Seconds of ours and of the paper's machine, of the runs that a report shows.
+def seconds_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
+    """Return seconds of ours and of the paper's machine, of the runs that a report shows.
 
     Raises:
         InputError: see ``take_runs``.
     """
-    columns = asked_columns(spec.values["columns"], choice)
+    columns = asked_columns(spec["columns"], choice)
     scope = take_runs(results, replace(choice, tasks=columns))
-    rows = rows_of(scope.done, failed=scope.failed)
-    timed, left_out = on_one_hardware(
-        {name: [run for s in row.values() for run in s.runs] for name, row in rows.items()}
-    )
-    kinds = [kind for kind in OURS if kind in spec.values]
-    printed, groups = spec.values[kinds[0]], []
+    rows = scope.rows("row")
+    timed, left_out = on_one_hardware({name: runs_of(row.values()) for name, row in rows.items()})
+    kinds = [kind for kind in OURS if kind in spec]
+    printed, groups = spec[kinds[0]], []
     for name in choice.pick([*printed, *rows]) if choice.rows else printed:
         for kind in kinds:
-            of_tasks = [[run for run in timed.get(name, ()) if run["task"] == column] for column in columns]
-            known = [[s for run in runs if (s := seconds_of(run, kind)) is not None] for runs in of_tasks]
-            lines = [[name, kind, "ours", *(seconds_text(mean(of) if of else None) for of in known)]]
-            if theirs := spec.values[kind].get(name):
+            known: dict[str, list[float]] = {column: [] for column in columns}
+            for run in timed.get(name, ()):
+                seconds = seconds_of(run, kind)
+                known[run["task"]] += [] if seconds is None else [seconds]
+            lines = [[name, kind, "ours", *(seconds_text(mean(of) if of else None) for of in known.values())]]
+            if theirs := spec[kind].get(name):
                 lines.append([name, kind, "paper", *(seconds_text(theirs.get(column)) for column in columns)])
             groups.append(lines)
-    how = f"ours: means over seeds {', '.join(map(str, seeds_of(scope)))} at the chosen learning rate"
-    more = [*(OURS[kind] for kind in kinds), spec.values["said"], variants_note(scope.done, "")]
+    how = f"ours: means over seeds {', '.join(map(str, scope.seeds))} at the chosen learning rate"
+    more = [*(OURS[kind] for kind in kinds), spec["said"], variants_note(scope.done, "")]
     header, notes = ["method", "of", "values", *columns], [how, OTHER_MACHINES, *left_out]
-    return Table(spec.heading, 3, header, groups, notes, more)
+    return Table(spec["heading"], 3, header, groups, notes, more)
+
+
+def seconds_of(run: Run, kind: str) -> float | None:
+    """Return one of ``OURS``; None where a record does not say."""
+    if kind == "prediction":
+        return run.get("seconds_per_prediction")
+    seconds, number = run.get("seconds_per_update"), run.get("batch_size" if kind == "training" else "best_update")
+    if seconds is None or number is None:
+        return None
+    return seconds / number if kind == "training" else seconds * number
 
 
 def seconds_text(value: float | None) -> str:
@@ -244,13 +250,13 @@ def seconds_text(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.3f}"
 
 
-def parameter_table(spec: PaperCosts, choice: Choice) -> Table:
-    """Parameters counted by building the modules, and the paper's, for each architecture; runs say nothing of it."""
+def parameter_table(spec: dict[str, Any], choice: Choice) -> Table:
+    """Return parameters counted by building the modules, and the paper's, for each architecture; runs say nothing."""
     with own_logging():
         from fairseq_idpg.count import count_preset  # loads torch and fairseq: only where it is needed
 
     groups = []
-    rows: dict[str, dict[str, Any]] = spec.values["counts"]
+    rows: dict[str, dict[str, Any]] = spec["counts"]
     for name in choice.pick(rows):
         row, lines = rows[name], []
         options = {option.replace("-", "_"): value for option, value in row.get("options", {}).items()}
@@ -260,4 +266,4 @@ def parameter_table(spec: PaperCosts, choice: Choice) -> Table:
             lines.append([name, arch, f"{ours:,}", f"{theirs:,}", f"{ours / theirs - 1:+.1%}"])
         groups.append(lines)
     notes = ["ours: counted by building the modules; classification heads are not counted"]
-    return Table(spec.heading, 2, ["method", "architecture", "ours", "paper", "difference"], groups, notes)
+    return Table(spec["heading"], 2, ["method", "architecture", "ours", "paper", "difference"], groups, notes)

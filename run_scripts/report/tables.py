@@ -1,217 +1,337 @@
-"""Tables 1, 3, 6 and 7, beside the paper's numbers where the backbone is its own; what a folder of results holds."""
+"""Tables of scores: IDPG's 1, 3, 6 and 7, those of other papers, transfer; what a folder of results holds."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter
+from statistics import mean
 from typing import Any
 
-from .choice import Choice, check_row, take_runs
-from .notes import in_one_line, protocol, score_note, seeds_of, warnings
-from .paper import GENERATOR, Block, paper
-from .records import Results, Run, backbone_label, grouped, has_finished
-from .render import MISSING, NOTHING, Table, signed
-from .scores import (
-    LEVEL,
-    RowScores,
-    Score,
-    Significance,
-    Votes,
-    correct,
-    mean_over,
-    mean_test,
-    paired_test,
-    rows_of,
-)
+from preprocess.errors import InputError
 
-RowOfK = tuple[int | None, str]  # K, of few-shot runs, and row
-MINUS = "minus {}"  # column of how rows differ from one
-DIFFERENCES = f"minus a row: mean difference to it {{}}; *: p < {LEVEL}; **: also corrected for all rows of {{}} (Holm)"
-LEFT_OUT = "the paper's values are of RoBERTa-large and not beside these; --paper shows them"
+from ..run.experiment import ARROW
+from ..run.transfer import arrow
+from .choice import TESTED, Choice, RowScores, Scope, Score, asked_columns, check_row, only_architecture, take_runs
+from .notes import (
+    in_one_line,
+    protocol,
+    rate_notes,
+    score_note,
+    selection_notes,
+    settings_note,
+    setup_notes,
+    warnings,
+)
+from .paper import GENERATOR, Compared, Printed, paper
+from .records import Results, Run, backbone_label, grouped, has_finished, part_of
+from .render import MISSING, NOTHING, Table, score_text, signed_difference
+from .scores import LEVEL, OVER, TESTS, Votes, correct, mean_over, paired_test
+
 AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: of the scores, and of the votes
 
 
-@dataclass(frozen=True)
-class ScoreTable:
-    """A table of scores, and the rows that it shows besides the paper's if there are runs of them.
+def seeds_text(score: Score, seeds: Collection[int]) -> str:
+    """Return mean and deviation in a table of these seeds, which a cell may have fewer of."""
+    few = f" (n={len(score.seeds)})" if len(score.seeds) < len(seeds) else ""
+    return score_text(score.test, score.std) + few
 
-    Attributes:
-        by_task: a column for each task and their average; otherwise the averages of scores and of votes.
+
+def value_lines(
+    row: RowScores, columns: Collection[str], tasks: Collection[str], scope: Scope, printed: Printed | None, **more: Any
+) -> dict[str, list[str]]:
+    """Return what values are -> their cells: ours, and a paper's with the difference where it has the row.
+
+    Args:
+        tasks: what the average is over.
+        more: whose they are -> scores of columns besides tasks and average.
     """
-
-    number: int
-    title: str
-    more_rows: Callable[[str], bool]
-    by_task: bool = True
-
-    @property
-    def blocks(self) -> Mapping[int | None, Block]:
-        return paper().blocks[self.number]
-
-    def wants(self, run: Run) -> bool:
-        return self.more_rows(run["row"]) or any(run["row"] in block for block in self.blocks.values())
-
-    def columns(self, tasks: Collection[str]) -> list[str]:
-        return [*tasks, AVERAGE] if self.by_task else [AVERAGE, VOTING]
+    tests = {task: score.test for task, score in row.items()}
+    ours = {**more.get("ours", {}), **tests, AVERAGE: mean_over(tests, tasks)}
+    texts = {task: seeds_text(score, scope.seeds) for task, score in row.items()}
+    lines = {"ours": [texts.get(column) or score_text(ours.get(column)) for column in columns]}
+    if printed is not None:
+        theirs = {**printed.mean, **more["theirs"]}
+        lines["paper"] = [score_text(theirs.get(column), printed.std.get(column), NOTHING) for column in columns]
+        lines["difference"] = [signed_difference(ours.get(column), theirs.get(column)) for column in columns]
+    return lines
 
 
-def is_main(row: str) -> bool:
-    return not paper().is_ablation(row)
+# --- Tables 1, 3, 6 and 7 ------------------------------------------------------------------------
 
-
-def is_generator(row: str) -> bool:
-    return GENERATOR.fullmatch(row) is not None
-
-
+RowOfK = tuple[int | None, str]  # K, of few-shot runs, and row
 SCORE_TABLES = {
-    1: ScoreTable(1, "Table 1: full training", is_main),
-    3: ScoreTable(3, "Table 3: few-shot training", is_main),
-    6: ScoreTable(6, "Table 6: multi-layer generators (sharing S, M or L; hidden size m; input)", is_generator),
-    7: ScoreTable(7, "Table 7: architecture of the single-layer generator", lambda row: False, by_task=False),
+    1: "Table 1: full training",
+    3: "Table 3: few-shot training",
+    6: "Table 6: multi-layer generators (sharing S, M or L; hidden size m; input)",
+    7: "Table 7: architecture of the single-layer generator",  # the averages of scores and of votes, without tasks
 }
+DIFFERENCES = (
+    "minus a row: mean difference to it over the n {}, and p of a two-sided {} over them; *: p < {}; **: also "
+    "corrected for all rows of {} (Holm)"
+)
+LEFT_OUT = "the paper's values are of RoBERTa-large and not beside these; --paper shows them"
+
+
+def belongs_to(number: int) -> Callable[[Run], bool]:
+    """Return which runs a table shows: of the paper's rows, in 6 other generators', in 1 and 3 all but ablations'."""
+    rows = {row for block in paper().blocks[number].values() for row in block}
+
+    def shows(run: Run) -> bool:
+        others = {1: not paper().is_ablation(run["row"]), 6: GENERATOR.fullmatch(run["row"]) is not None}
+        return run["row"] in rows or others.get(1 if number == 3 else number, False)
+
+    return shows
 
 
 def score_table(
-    spec: ScoreTable,
+    number: int,
     results: Results,
     choice: Choice,
-    voting: bool,
-    significance: Sequence[str],
-    how: Significance,
+    significance: Sequence[str] = (),
+    test: str = "t",
+    over: str = "runs",
+    voting: bool = False,
 ) -> Table:
-    """Ours, and beside the paper's backbone its values and the difference, for each row and column.
+    """Return ours, and beside the paper's backbone its values and the difference, for each row and column.
 
     Args:
-        voting: adds a line with the scores of the seeds' votes.
         significance: adds a column of how the others differ from each of these rows.
-        how: says whether that may be chance.
+        test, over: how p says whether that may be chance, see ``paired_test``.
+        voting: adds a line with the scores of the seeds' votes.
 
     Raises:
         InputError: see ``take_runs``; a row of ``significance`` has no runs.
     """
-    tasks, columns = choice.shown_tasks, spec.columns(choice.shown_tasks)
-    blocks: Mapping[int | None, Block] = spec.blocks
-    if choice.k is not None:
-        blocks = {choice.k: blocks.get(choice.k, {})}
-    scope = take_runs(results, choice, blocks.keys(), wants=spec.wants)
-    rows = rows_of(scope.done, itemgetter("k", "row"), scope.failed)
+    tasks, ten = choice.shown_tasks, paper().tasks
+    columns = [AVERAGE, VOTING] if number == 7 else [*tasks, AVERAGE]
+    blocks = paper().blocks[number]
+    blocks = blocks if choice.k is None else {choice.k: blocks.get(choice.k, {})}
+    scope = take_runs(results, choice, blocks.keys(), wants=belongs_to(number))
+    rows = scope.rows("k", "row")
     with_runs = list(dict.fromkeys(name for _, name in rows))
     choice.pick([*(name for block in blocks.values() for name in block), *with_runs])
     for other in significance:
         check_row("--significance", other, with_runs)
-    seeds, beside_paper, votes = len(seeds_of(scope)), scope.stands_beside_paper(choice), Votes(results.folder)
-    kinds = ["values"] if beside_paper or voting else []  # else all values are ours
+    beside, votes = scope.stands_beside_paper(choice), Votes(results.folder)
+    kinds = ["values"] if beside or voting else []  # else all values are ours
 
     # The paper's rows, then others with runs; without the paper's values only those with runs, or that were asked for.
     shown = [
         (k, name)
         for k, printed in blocks.items()
         for name in dict.fromkeys([*printed, *(row for of_k, row in rows if of_k == k)])
-        if (choice.shows(name) if beside_paper or choice.rows else (k, name) in rows)
+        if (choice.shows(name) if beside or choice.rows else (k, name) in rows)
     ]
-    differences = [_differences(rows, shown, other, how) for other in significance]
+    differences = [_differences(rows, shown, other, test, over) for other in significance]
     groups = []
     for k, name in shown:
-        row, printed = rows.get((k, name), {}), blocks[k].get(name) if beside_paper else None
-        voted = votes.of(row) if voting or not spec.by_task else {}
-        of_votes = mean_over(voted, tasks)
-        theirs = None
-        if printed:
-            vote = printed.voting if set(tasks) == set(paper().tasks) else None  # printed over the ten tasks alone
-            theirs = {**printed.mean, AVERAGE: printed.average(tasks, paper().tasks), VOTING: vote}
-        ours, *others = value_lines(
-            row, columns, tasks, seeds, {VOTING: of_votes}, theirs, printed.std if printed else {}
-        )
+        row, theirs = rows.get((k, name), {}), blocks[k].get(name) if beside else None
+        voted = votes.of(row) if voting or number == 7 else {}
+        of_votes, of_paper = mean_over(voted, tasks), {}
+        if theirs:  # its votes are printed over the ten tasks alone
+            of_paper = {AVERAGE: theirs.average(tasks, ten), VOTING: theirs.voting if set(tasks) == {*ten} else None}
+        lines = value_lines(row, columns, tasks, scope, theirs, ours={VOTING: of_votes}, theirs=of_paper)
         if voting:
-            others.insert(0, ("voting", [score_text(voted.get(column, of_votes)) for column in columns]))
-        group = [(*ours, [column[k, name] for column in differences])]
-        group += [(*line, [""] * len(differences)) for line in others]
+            said = [score_text(voted.get(column, of_votes)) for column in columns]
+            lines = {"ours": lines.pop("ours"), "voting": said, **lines}
         names = [str(k), name] if k else [name]
-        groups.append([[*names, *([kind] if kinds else []), *cells, *more] for kind, cells, more in group])
-
+        last = {"ours": [column[k, name] for column in differences]}
+        empty = [""] * len(differences)
+        groups.append(
+            [[*names, *([kind] if kinds else []), *cells, *last.get(kind, empty)] for kind, cells in lines.items()]
+        )
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
     family = "the column" if len(blocks) == 1 else "the column with the same K"
-    explained = [DIFFERENCES.format(how.words, family)] if significance else []
-    explained += [_average_note(tasks, beside_paper), *([] if beside_paper else [LEFT_OUT])]
+    printed_of = "" if not beside or set(tasks) == {*ten} else ", the paper's of its printed values"
+    explained = [DIFFERENCES.format(OVER[over], TESTS[test], LEVEL, family)] if significance else []
+    explained += [f"Avg: mean of {', '.join(tasks)}{printed_of}; {MISSING}: no finished run, so no average either"]
+    explained += [] if beside else [LEFT_OUT]
     told = in_one_line([*warnings(scope, rows), *votes.notes])
     notes = [score_note(scope, "ours" if kinds else "scores"), explained[0], *told]
-    header = [*names, *columns, *map(MINUS.format, significance)]
-    return Table(spec.title, len(names), header, groups, notes, [*explained[1:], *protocol(scope, tasks)])
-
-
-def value_lines(
-    row: RowScores,
-    columns: Collection[str],
-    tasks: Collection[str],
-    seeds: int,
-    more: Mapping[str, float | None],
-    theirs: Mapping[str, float | None] | None,
-    std: Mapping[str, float],
-) -> list[tuple[str, list[str]]]:
-    """What the values are, and their cells: ours, and a paper's with the difference where it has some.
-
-    Args:
-        tasks: what the average is over.
-        seeds: how many the table has; cells with fewer say so.
-        more: scores of columns besides tasks and average.
-        theirs, std: a paper's values, and deviations, by column.
-    """
-    ours = {**more, AVERAGE: mean_test(row, tasks), **{task: score.test for task, score in row.items()}}
-    texts = {task: seeds_text(score, seeds) for task, score in row.items()}
-    lines = [("ours", [texts.get(column) or score_text(ours.get(column)) for column in columns])]
-    if theirs is not None:
-        printed = [score_text(theirs.get(column), std.get(column), NOTHING) for column in columns]
-        lines.append(("paper", printed))
-        lines.append(("difference", [signed_difference(ours.get(column), theirs.get(column)) for column in columns]))
-    return lines
-
-
-def score_text(score: float | None, std: float | None = None, unknown: str = MISSING) -> str:
-    if score is None:
-        return unknown
-    return f"{score:.1f}" if std is None else f"{score:.1f}±{std:.1f}"
-
-
-def seeds_text(score: Score, seeds: int) -> str:
-    """Of a table with so many seeds, which a cell may have fewer of."""
-    few = f" (n={len(score.seeds)})" if len(score.seeds) < seeds else ""
-    return score_text(score.test, score.std) + few
-
-
-def signed_difference(ours: float | None, papers: float | None) -> str:
-    if ours is None or papers is None:
-        return NOTHING
-    return signed(ours - papers)
+    header = [*names, *columns, *(f"minus {row}" for row in significance)]
+    more = [*explained[1:], *protocol(scope, tasks)]
+    return Table(SCORE_TABLES[number], len(names), header, groups, notes, more)
 
 
 def _differences(
-    rows: Mapping[RowOfK, RowScores], shown: Collection[RowOfK], reference: str, how: Significance
+    rows: Mapping[RowOfK, RowScores], shown: Collection[RowOfK], reference: str, test: str, over: str
 ) -> dict[RowOfK, str]:
-    """The column of one reference; p values are corrected for the rows of each K."""
+    """Return the column of one reference; p values are corrected for the rows of each K."""
     texts = {(k, row): NOTHING if row == reference and (k, row) in rows else MISSING for k, row in shown}
     compared = [(k, row) for k, row in shown if row != reference and {(k, row), (k, reference)} <= rows.keys()]
     for of_one_k in grouped(compared, itemgetter(0)).values():
-        found = {name: paired_test(rows[name], rows[name[0], reference], how) for name in of_one_k}
+        found = {name: paired_test(rows[name], rows[name[0], reference], test, over) for name in of_one_k}
         texts |= {name: str(comparison) for name, comparison in correct(found).items()}
     return texts
 
 
-def _average_note(tasks: Collection[str], beside_paper: bool) -> str:
-    papers = "" if not beside_paper or set(tasks) == set(paper().tasks) else ", the paper's of its printed values"
-    return f"Avg: mean of {', '.join(tasks)}{papers}; {MISSING}: no finished run, so no average either"
+# --- tables and figures of other papers: ours by their metric, and their values beside -----------
+
+CHOSEN_BY = (
+    "at the learning rate with the best mean dev score by the same metric; checkpoints by each task's own metric"
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Runs of the columns that are shown, with scores by their metrics, and the notes on these."""
+
+    scope: Scope
+    rows: dict[str, RowScores]
+    columns: tuple[str, ...]
+    notes: list[str]
+    more: list[str]
+
+
+def find_runs(spec: Compared, results: Results, choice: Choice, scores: Callable[[Scope], str]) -> Found:
+    """Return the runs of a table or figure; ``scores`` is what the first note calls their scores.
+
+    Raises:
+        InputError: see ``take_runs``; none of the columns was asked for; no record says the metric.
+    """
+    columns = asked_columns(spec.columns, choice)
+    of_rows = [run for run in _by_metric(spec, results) if not spec.rows or spec.parts(run["row"])]
+    silent = [run for run in of_rows if run["test"] is None and has_finished(run)]
+    if silent and len(silent) == sum(map(has_finished, of_rows)):
+        raise InputError(
+            f"{results.place}: its records do not say {', '.join(sorted(set(spec.metrics.values())))}: they are of an "
+            "earlier version, sweep into another folder"
+        )
+    kept = tuple(run for run in of_rows if run not in silent)
+    scope = take_runs(Results(results.place, kept), replace(choice, tasks=columns), (spec.k,))
+    rows = scope.rows("k", "row")
+    left_out = [f"left out: {len(silent)} runs whose records do not say the metric"] if silent else []
+    told = in_one_line([*warnings(scope, rows), *left_out])
+    notes = [f"{settings_note(scope, scores(scope))}, {CHOSEN_BY}", f"metric: {spec.scored}", *told]
+    more = [*rate_notes(scope), *selection_notes(scope.done), *setup_notes(scope.done, "")]
+    return Found(scope, {name: row for (_, name), row in rows.items()}, columns, notes, more)
+
+
+def _by_metric(spec: Compared, results: Results) -> Iterator[Run]:
+    """Yield runs of the columns, whose scores are by the column's metric: None where a run does not say."""
+    transfers = any(ARROW in column for column in spec.columns)
+    for run in answers(results) if transfers else results.runs:
+        if run["task"] in spec.columns and run["k"] == spec.k:
+            metric = spec.metrics[run["task"]]
+            dev, test = (part_of(run, split, metric) for split in ("dev", "test"))
+            dev = run.get("dev") if dev is None else dev  # of zero-shot transfer: on the task that was trained on
+            yield {**run, "metric": metric, "dev": dev, "test": test}
+
+
+def compared_table(spec: Compared, results: Results, choice: Choice) -> Table:
+    """Return ours, and beside the paper's backbone its values and the difference, for each row and column.
+
+    Raises:
+        InputError: see ``find_runs``; there are runs of several architectures.
+    """
+
+    def stands_beside(scope: Scope) -> bool:
+        return (only_architecture(scope.done, results) in spec.blocks or choice.paper) and spec.says_something
+
+    found = find_runs(spec, results, choice, lambda scope: "ours" if stands_beside(scope) else "scores")
+    arch, beside = only_architecture(found.scope.done, results) or "", stands_beside(found.scope)
+    block = spec.blocks.get(arch, [*spec.blocks.values()][-1] if beside else {})
+    columns, extra, groups = [*found.columns, AVERAGE], spec.beside if beside else (), []
+    for name in choice.pick([*block, *found.rows]):
+        theirs = block.get(name)
+        printed = theirs if theirs and theirs.says_something else None
+        average = {AVERAGE: printed.average(found.columns, printed.mean)} if printed else {}
+        lines = value_lines(found.rows.get(name, {}), columns, found.columns, found.scope, printed, theirs=average)
+        if printed and not printed.mean:
+            del lines["difference"]
+        of_paper = [printed.texts.get(column, NOTHING) for column in extra] if printed else []
+        last = {"paper": of_paper}
+        empty = [""] * len(extra)
+        groups.append(
+            [[name, *([kind] if beside else []), *cells, *last.get(kind, empty)] for kind, cells in lines.items()]
+        )
+    names = ["method", *(["values"] if beside else [])]
+    over = f"{AVERAGE}: mean of {', '.join(found.columns)}; the paper's as printed, or of its printed values"
+    more = [over, *found.more]
+    if not beside and spec.says_something:
+        more.append(f"the paper's values are of {', '.join(spec.blocks)} and not beside these; --paper shows them")
+    elif beside and arch not in spec.blocks:
+        more.append(f"the paper's values are of {[*spec.blocks][-1]}")
+    return Table(spec.heading, len(names), [*names, *columns, *extra], groups, found.notes, more)
+
+
+# --- transfer: what models of one task say of another, as they are, or trained on K of its examples ---
+
+HEADER = ["transfer", "K", "method", "test", "accuracy", "macro F1", "mean of both", "lr"]
+WITHOUT_K = (
+    "K -: the model as it is, at the learning rate with the best mean dev score on the task that it was trained on"
+)
+WITH_K = (
+    "with K: trained on K examples of the second task, drawn anew for each seed, from what the same seed and learning "
+    "rate left on the first; the learning rate with the best mean dev score on the second"
+)
+EXAMPLE = "QQP → MRPC: trained on QQP, tested on MRPC; labels matched by what they mean"
+
+
+def answers(results: Results) -> Iterator[Run]:
+    """Yield a run for each score on another task: its task is ``QQP → MRPC``, its metric and test score MRPC's.
+
+    A run that failed would have answered what others of its task have.
+    """
+    full = [run for run in results.runs if run["k"] is None]
+    asked: dict[str, set[str]] = {}
+    for run in full:
+        asked.setdefault(run["task"], set()).update(run.get("transfer") or ())
+    for run in full:
+        if not has_finished(run):
+            for task in sorted(asked[run["task"]]):
+                yield {**run, "task": arrow(run["task"], task), "metric": None, "test": None}
+            continue
+        for task, found in (run.get("transfer") or {}).items():
+            scores = {"dev": (run.get("scores") or {}).get("dev") or {}, "test": found["scores"]}
+            told = {"metric": found["metric"], "test": found["test"], TESTED: found.get("data"), "scores": scores}
+            yield {**run, **told, "task": arrow(run["task"], task)}
+    for run in results.continued:
+        yield {**run, "task": arrow(run["source_task"], run["task"])}
+
+
+def transfer_table(results: Results, choice: Choice) -> Table:
+    """Return a line for each pair of tasks, K and row.
+
+    Raises:
+        InputError: see ``take_runs``; no model has answered another task.
+    """
+    runs = [run for run in answers(results) if not choice.tasks or {*run["task"].split(ARROW)} <= {*choice.tasks}]
+    if not any(map(has_finished, runs)):
+        raise InputError(
+            f"{results.place} holds no model that answered another task{choice.with_options}: run a sweep with "
+            "--eval-tasks first"
+        )
+    pairs, ks = tuple(dict.fromkeys(run["task"] for run in runs)), {run["k"] for run in runs}
+    scope = take_runs(Results(results.place, tuple(runs)), replace(choice, tasks=pairs), ks)
+    rows = scope.rows("k", "row")
+    names, groups = choice.pick(name for _, name in rows), []
+    for pair, of_pair in grouped(scope.done, itemgetter("task")).items():
+        for k, of_k in sorted(grouped(of_pair, itemgetter("k")).items(), key=lambda item: item[0] or 0):
+            there = {run["row"] for run in of_k}
+            shown = NOTHING if k is None else str(k)
+            cells = {name: _transferred(rows[k, name].get(pair), scope) for name in names if name in there}
+            groups.append([[pair, shown, name, *of_row] for name, of_row in cells.items()])
+    notes = [settings_note(scope), EXAMPLE, *in_one_line(warnings(scope, rows))]
+    more = [WITHOUT_K, WITH_K, *protocol(scope, [pair.split(ARROW)[-1] for pair in pairs])]
+    return Table("Transfer between tasks", 3, HEADER, groups, notes, more)
+
+
+def _transferred(score: Score | None, scope: Scope) -> list[str]:
+    """Return the cells of the header, from the score on."""
+    if score is None:
+        return [MISSING] * (len(HEADER) - 3)
+    means = []
+    for part in ("accuracy", "macro_f1", "acc_and_macro_f1"):
+        known = [value for run in score.runs if (value := part_of(run, "test", part)) is not None]
+        means.append(mean(known) if len(known) == len(score.runs) else None)
+    return [seeds_text(score, scope.seeds), *map(score_text, means), f"{score.lr:g}"]
 
 
 # --- what there is -------------------------------------------------------------------------------
 
-DISTINCT: dict[str, Callable[[Run], str]] = {  # the columns that tell the lines apart
-    "setting": lambda run: run["setting"],
-    "K": lambda run: NOTHING if run["k"] is None else str(run["k"]),
-    "selection": lambda run: run["selection"],
-    "backbone": backbone_label,
-    "row": lambda run: run["row"],
-}
 LISTED = {  # key of a run -> column that lists its values
     "task": "tasks",
     "position": "positions",
@@ -223,25 +343,28 @@ LISTED = {  # key of a run -> column that lists its values
 
 
 def overview(results: Results) -> Table:
-    """A line for each setting, selection, backbone and row."""
+    """Return a line for each setting, K, selection, backbone and row."""
     runs = (*results.runs, *results.supplementary)
-    lines = [
-        [*key, *(_values(group, name) for name in LISTED), str(_done(group)), str(len(group) - _done(group))]
-        for key, group in grouped(runs, lambda run: tuple(column(run) for column in DISTINCT.values())).items()
-    ]
-    header = [*DISTINCT, *LISTED.values(), "finished", "failed"]
-    title = f"{results.place}: {len(runs)} runs, {_done(runs)} finished, {len(runs) - _done(runs)} failed"
-    errors = Counter(
-        str(run.get("error") or run.get("reason") or "no message") for run in runs if not has_finished(run)
-    )
+    header = ["setting", "K", "selection", "backbone", "row", *LISTED.values(), "finished", "failed"]
+    lines = []
+    for (setting, k, selection, backbone, row), group in grouped(
+        runs, lambda run: (run["setting"], run["k"], run["selection"], backbone_label(run), run["row"])
+    ).items():
+        shown = [setting, NOTHING if k is None else str(k), selection, backbone, row]
+        lines.append([*shown, *(_values(group, name) for name in LISTED), *map(str, _ended(group))])
+    failed = [run for run in runs if not has_finished(run)]
+    errors = Counter(str(run.get("error") or run.get("reason") or "no message") for run in failed)
     rows = ", ".join(dict.fromkeys(run["row"] for run in results.supplementary))
     notes = [f"{len(results.supplementary)} of supplementary training, which are of no table: {rows}"] if rows else []
     notes += [f"{count} failed: {error}" for error, count in errors.most_common()]
+    title = "{}: {} runs, {} finished, {} failed".format(results.place, len(runs), *_ended(runs))
     return Table(title, len(header) - 2, header, [[line] for line in lines], notes[:3], notes[3:])
 
 
-def _done(runs: Iterable[Run]) -> int:
-    return sum(map(has_finished, runs))
+def _ended(runs: Collection[Run]) -> tuple[int, int]:
+    """Return how many have finished, and how many failed."""
+    done = sum(map(has_finished, runs))
+    return done, len(runs) - done
 
 
 def _values(runs: Iterable[Run], key: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
-
 import pytest
 
+from run_scripts.report.choice import Scope
 from run_scripts.report.notes import (
     better_rates,
     data_note,
@@ -14,7 +13,6 @@ from run_scripts.report.notes import (
     rates_compared,
     rates_tried,
 )
-from run_scripts.report.scores import rows_of
 
 from . import made
 
@@ -115,7 +113,7 @@ LUCKY = rates("d", "CR", {1e-3: {1: 70, 2: 60, 3: 60}, 1e-2: {1: 65, 4: 95}})  #
 )
 def test_rates_that_were_compared_on_some_of_the_seeds(tmp_path, runs, said):
     """A sweep that was stopped shows a rate that has all seeds beside a better one that has not."""
-    rows = rows_of(runs, itemgetter("k", "row"))
+    rows = Scope(runs).rows("k", "row")
     assert [*rates_compared(rows), *better_rates(rows)] == said
     table = made.report(tmp_path, runs, "--table methods")
     assert all(note in table.more or note in table.notes[-1] for note in said)

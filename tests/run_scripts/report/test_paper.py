@@ -61,7 +61,7 @@ def test_some_values_by_hand():
     assert read.blocks[6][None]["S-256-layer0"].std["RTE"] == 8.0
     assert read.blocks[6][None]["M-16-previous"].mean["QQP"] == 87.1
     assert read.blocks[7][None]["phm-residual-layernorm"].voting == 81.2
-    assert read.counts["compacter"].printed == "149K"
+    assert read.counts["compacter"]["printed"] == "149K"
 
 
 def test_parameters_are_what_is_printed():

@@ -16,16 +16,14 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_rel, wilcoxon
 from sklearn.metrics import f1_score
 
+from run_scripts.report.choice import Scope, choose
 from run_scripts.report.scores import (
     Comparison,
-    Significance,
     Votes,
-    choose,
     correct,
     holm,
     mean_over,
     paired_test,
-    rows_of,
     std_of_mean,
     vote,
 )
@@ -92,7 +90,7 @@ def test_a_rate_with_a_seed_that_diverged_is_out(gone, chosen):
 def test_where_every_rate_is_out_there_is_no_score():
     out = [GONE, {**GONE, "lr": 1e-3}]
     assert choose([*FAST, *SLOW], out) is None
-    assert rows_of([*FAST, *SLOW, made.run("a", "MR")], failed=out)["a"].keys() == {"MR"}
+    assert Scope([*FAST, *SLOW, made.run("a", "MR")], out).rows("row")["a"].keys() == {"MR"}
 
 
 def test_an_average_needs_all_tasks_and_its_deviation_the_same_seeds():
@@ -101,14 +99,14 @@ def test_an_average_needs_all_tasks_and_its_deviation_the_same_seeds():
     for others, deviation in (((1, 2), pytest.approx(0.5**0.5)), ((1, 3), None)):
         runs = [made.run("a", "CR", seed, test=float(seed)) for seed in (1, 2)]
         runs += [made.run("a", "MR", seed, test=float(seed)) for seed in others]
-        assert std_of_mean(rows_of(runs)["a"], ["CR", "MR"]) == deviation
+        assert std_of_mean(Scope(runs).rows("row")["a"], ["CR", "MR"]) == deviation
 
 
 # --- differences ---------------------------------------------------------------------------------
 
 
 def row(tests: dict[str, list[float]]):
-    return rows_of(run for task, of in tests.items() for run in made.seeds("a", task, of))["a"]
+    return Scope([run for task, of in tests.items() for run in made.seeds("a", task, of)]).rows("row")["a"]
 
 
 @pytest.mark.parametrize("test, scipys", [("t", ttest_rel), ("wilcoxon", wilcoxon)])
@@ -116,9 +114,9 @@ def test_significance_is_that_of_scipy_over_tasks_and_seeds(test, scipys):
     one = {"CR": [91.0, 92.0, 93.5], "RTE": [70.0, 71.0, 75.0]}
     other = {"CR": [90.0, 91.5, 92.0], "RTE": [70.5, 69.0, 73.0]}
     expected = scipys(one["CR"] + one["RTE"], other["CR"] + other["RTE"]).pvalue
-    found = paired_test(row(one), row(other), Significance(test))
+    found = paired_test(row(one), row(other), test)
     assert (found.difference, found.p, found.n) == (pytest.approx(6.5 / 6), pytest.approx(expected), 6)
-    assert paired_test(row(other), row(one), Significance(test)).difference == -found.difference
+    assert paired_test(row(other), row(one), test).difference == -found.difference
 
 
 # By hand: the differences 1, 2, 3 have mean 2 and deviation 1, so t = 2 sqrt(3) with 2 degrees of freedom, and
@@ -145,7 +143,7 @@ def test_significance_is_that_of_scipy_over_tasks_and_seeds(test, scipys):
     ],
 )
 def test_differences_by_hand(one, other, how, said):
-    assert str(paired_test(row(one), row(other), Significance(**how))) == said
+    assert str(paired_test(row(one), row(other), **how)) == said
 
 
 def test_holms_correction_by_hand():
@@ -156,9 +154,9 @@ def test_holms_correction_by_hand():
 
 def test_two_stars_are_of_the_corrected_p_and_rows_without_p_do_not_count():
     found = {name: Comparison(1.0, p, 9) for name, p in (("a", 0.04), ("b", 0.02), ("c", math.nan), ("d", 0.3))}
-    assert [comparison.stars for comparison in correct(found).values()] == ["*", "*", "", ""]
+    assert [str(comparison).count("*") for comparison in correct(found).values()] == [1, 1, 0, 0]
     del found["d"]
-    assert [comparison.stars for comparison in correct(found).values()] == ["**", "**", ""]
+    assert [str(comparison).count("*") for comparison in correct(found).values()] == [2, 2, 0]
 
 
 # --- votes ---------------------------------------------------------------------------------------
@@ -170,7 +168,7 @@ NOT_THERE = "no vote, as predictions are not there or damaged"
 
 def voted(folder, runs):
     votes = Votes(folder)
-    return votes.of(rows_of(runs)["a"]), votes.notes
+    return votes.of(Scope(runs).rows("row")["a"]), votes.notes
 
 
 def saved(folder, task: str, predictions, targets, **more):

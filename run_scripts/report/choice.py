@@ -36,24 +36,15 @@ from .records import (
 # --- what was asked for --------------------------------------------------------------------------
 
 
-def position(text: str) -> int:
-    if text not in map(str, POSITIONS[PAIRS]):
-        raise argparse.ArgumentTypeError(f"{text} is unknown: choose from {', '.join(map(str, POSITIONS[PAIRS]))}")
-    return int(text)
-
-
-def position_or_none(text: str) -> int | str:
-    return text if text == "none" else position(text)
-
-
 def add_choice_options(group: Any) -> None:
     """Add the options of a ``Choice`` that reports and submissions have in common to a group of a parser."""
-    add = group.add_argument
+    add, places = group.add_argument, POSITIONS[PAIRS]
+    several: dict[str, Any] = {"nargs": "+", "action": "extend"}
     add("--selection", choices=SELECTIONS, help="what their checkpoints were chosen on, see a task's script")
-    add("--backbone", nargs="+", action="extend", metavar="NAME", help="path or SHA-256 (or its end or beginning)")
-    places = "of all tasks, or of singles and of pairs"
-    add("--position", nargs="+", action="extend", type=position, metavar="P", help=places)
-    add("--supplementary-position", type=position_or_none, metavar="P", help="or none")
+    add("--backbone", **several, metavar="NAME", help="path or SHA-256 (or its end or beginning)")
+    of_kinds = "of all tasks, or of singles and of pairs"
+    add("--position", **several, type=int, choices=places, metavar="P", help=of_kinds)
+    add("--supplementary-position", choices=["none", *map(str, places)], metavar="P", help="or none")
 
 
 FILTERS = ("tasks", "rows", "seeds", "selection", "backbone", "position", "supplementary_position")
@@ -61,30 +52,18 @@ FILTERS = ("tasks", "rows", "seeds", "selection", "backbone", "position", "suppl
 
 @dataclass(frozen=True)
 class Choice:
-    """What the command line says of the runs to take; None or () where nothing is said.
+    """What the command line says of the runs to take; None or () where nothing is said."""
 
-    Attributes:
-        tasks: in the order of the columns; the paper's ten by default.
-        rows: by default the paper's, and whatever else has runs.
-        backbone: beginnings of SHA-256 fingerprints, or ends of paths.
-        position: downstream position for both kinds of tasks, or of single sentences and of pairs.
-        supplementary_position: position in supplementary training, or "none".
-        prompt_length: of rows with runs of several.
-        seeds: by default all, of which a row may have fewer than another.
-        k: examples of few-shot training, for figures that the paper draws of full training; of Table 3, this K alone.
-        paper: whether the paper's values are shown even beside another backbone's.
-    """
-
-    tasks: tuple[str, ...] = ()
-    rows: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()  # in the order of the columns; the paper's ten by default
+    rows: tuple[str, ...] = ()  # by default the paper's, and whatever else has runs
     selection: str | None = None
-    backbone: tuple[str, ...] = ()
-    position: tuple[int, ...] = ()
-    supplementary_position: int | str | None = None
-    prompt_length: int | None = None
-    seeds: tuple[int, ...] = ()
-    k: int | None = None
-    paper: bool = False
+    backbone: tuple[str, ...] = ()  # beginnings of SHA-256 fingerprints, or ends of paths
+    position: tuple[int, ...] = ()  # downstream, for both kinds of tasks, or of single sentences and of pairs
+    supplementary_position: str | None = None  # in supplementary training, or "none"
+    prompt_length: int | None = None  # of rows with runs of several
+    seeds: tuple[int, ...] = ()  # by default all, of which a row may have fewer than another
+    k: int | None = None  # few-shot runs in figures that the paper draws of full training; of Table 3, this K alone
+    paper: bool = False  # whether the paper's values are shown even beside another backbone's
 
     def __post_init__(self) -> None:
         if len(self.position) > 2:
@@ -123,20 +102,17 @@ class Choice:
         Args:
             prompted: the run has a prompt, though it may not say so.
         """
-        agrees = (
+        supplementary = "none" if run.get("supplementary_position") is None else str(run["supplementary_position"])
+        place = self.position[-1 if kind_of(run["task"]) == PAIRS else 0] if self.position else run.get("position")
+        as_asked = self.supplementary_position in (None, supplementary) and run.get("position") == place
+        return (
             run["task"] in self.shown_tasks
             and self.shows(run["row"])
             and (not self.seeds or run["seed"] in self.seeds)
             and self.selection in (None, run["selection"])
             and (not self.backbone or any(_is_of_backbone(run, name) for name in self.backbone))
+            and (as_asked or not (prompted or is_prompted(run)))
         )
-        if not agrees or not (prompted or is_prompted(run)):
-            return agrees
-        supplementary = None if self.supplementary_position == "none" else self.supplementary_position
-        if self.supplementary_position is not None and run.get("supplementary_position") != supplementary:
-            return False
-        single_or_pair = -1 if kind_of(run["task"]) == PAIRS else 0
-        return not self.position or run.get("position") == self.position[single_or_pair]
 
     @property
     def with_options(self) -> str:

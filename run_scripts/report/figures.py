@@ -1,4 +1,7 @@
-"""Figures 1, 3, 7 and 9, those of other papers, and dev scores over the updates."""
+"""Figures 1, 3, 7 and 9, those of other papers, and dev scores over the updates.
+
+All of them raise InputError as ``take_runs`` does.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,12 @@ from typing import Any
 from preprocess.errors import InputError
 
 from .choice import DIGITS, Choice, RowScores, Scope, Score, take_runs
-from .costs import printed_count, trainable_counts
-from .notes import in_one_line, protocol, score_note, warnings
+from .notes import in_one_line, protocol, score_note, settings_note, warnings
 from .paper import Compared, paper, papers
 from .records import PAIRS, POSITIONS, PROMPT, Results, grouped, is_prompted, kind_of, task_label
 from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table, score_text, signed_difference
-from .scores import mean_dev, mean_test, std_of_mean
-from .tables import LEFT_OUT, belongs_to, find_runs
+from .scores import mean_over, mean_test, std_of_mean
+from .tables import CHOSEN_BY, LEFT_OUT, belongs_to, find_runs, printed_count, trainable_counts
 
 SHARING = ("S", "M", "L")
 INPUTS = {"layer0": "layer 0", "previous": "previous layer"}
@@ -126,11 +128,7 @@ def generator_chart(results: Results, choice: Choice) -> Chart:
 
 
 def take_varying(results: Results, choice: Choice, *free: str) -> Scope:
-    """Return the runs with prompts that differ in what ``free`` names, within a row and task.
-
-    Raises:
-        InputError: see ``take_runs``; there are no such runs.
-    """
+    """Return the runs with prompts that differ in what ``free`` names, within a row and task."""
     scope = take_runs(results, choice, (choice.k,), free, is_prompted)
     cell = itemgetter("row", "task")
     cells = grouped(scope.done, cell).items()
@@ -210,7 +208,7 @@ def position_chart(results: Results, choice: Choice) -> Chart:
 
 def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis: int) -> list[Point]:
     """Return (position, score) along an axis through the best place by dev score, of equal ones the first."""
-    devs = {place: mean_dev(row, tasks) for place, row in grid.items()}
+    devs = {place: mean_over({task: score.dev for task, score in row.items()}, tasks) for place, row in grid.items()}
     known = {place: round(dev, DIGITS) for place, dev in devs.items() if dev is not None}
     if not known:
         return []
@@ -224,28 +222,25 @@ def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis:
 
 
 def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
-    """Return scores of rows against the number in their names.
-
-    Raises:
-        InputError: see ``find_runs``.
-    """
-    found = find_runs(spec, results, choice, lambda scope: "scores")
-    places = {place: name for name in choice.pick(found.rows) if (place := spec.parts(name)) is not None}
-    numbers, shown = sorted({number for _, number in places}), set(found.columns)
+    """Return scores of rows against the number in their names."""
+    scope, rows, tasks, said = find_runs(spec, results, choice)
+    places = {place: name for name in choice.pick(rows) if (place := spec.parts(name)) is not None}
+    numbers = sorted({number for _, number in places})
     panels, groups, means = [], [], []
     for over, of_panel in (spec.averages or {column: [column] for column in spec.columns}).items():
-        columns = [column for column in of_panel if column in shown]
+        columns = [column for column in of_panel if column in tasks]
         if not columns:
             continue
         series = []
         for style, line in enumerate(dict.fromkeys(line for line, _ in places)):
-            scores = [mean_test(found.rows.get(places.get((line, n), ""), {}), columns) for n in numbers]
+            scores = [mean_test(rows.get(places.get((line, number), ""), {}), columns) for number in numbers]
             series.append(Series(line, known_points(numbers, scores), style))
             groups.append([[line, over, *map(score_text, scores)]])
         panels.append(Panel(over, spec.xlabel, "mean test score (x100)", series, whole=True))
         means += [f"{over}: mean of {', '.join(columns)}"] if spec.averages else []
-    more = [*means, spec.xlabel, *found.more]
-    return Chart(panels, Table(spec.heading, 2, ["method", "task", *map(str, numbers)], groups, found.notes, more))
+    header, more = ["method", "task", *map(str, numbers)], [*means, spec.xlabel, *protocol(scope, (), "")]
+    notes = [f"{settings_note(scope)}, {CHOSEN_BY}", *said]
+    return Chart(panels, Table(spec.heading, 2, header, groups, notes, more))
 
 
 # --- dev scores over the updates -----------------------------------------------------------------
@@ -286,11 +281,7 @@ def unshared(rows: Mapping[str, RowScores]) -> list[str]:
 
 
 def curve_chart(results: Results, choice: Choice) -> Chart:
-    """Return a panel for each task, a line for each row; the table says whether training was long enough.
-
-    Raises:
-        InputError: see ``take_runs``; no record says the dev score over the updates.
-    """
+    """Return a panel for each task, a line for each row; the table says whether training was long enough."""
     scope = take_runs(results, choice, (choice.k,))
     rows, tasks = scope.rows("row"), tasks_of(scope, choice)
     names = choice.pick(rows)

@@ -52,7 +52,6 @@ CHOSEN_ON = {
     ("few-shot", "clean"): DRAWN,
     ("few-shot", "paper"): f"{DRAWN}, {AS_THE_AUTHORS}",
 }
-NOT_AS_IN_THE_PAPER = "not as in the paper: "
 
 
 # --- values of runs, and the rows and tasks that have them ---------------------------------------
@@ -111,18 +110,18 @@ def score_note(scope: Scope, scores: str = "ours") -> str:
     return f"{settings_note(scope, scores)}, at the learning rate with the best mean dev score of each row and task"
 
 
-def protocol(scope: Scope, tasks: Collection[str]) -> list[str]:
-    """Return learning rates, selection, metrics, and the backbones, prompts and options of the runs."""
-    return [*rate_notes(scope), *selection_notes(scope.done), metrics_note(tasks), *setup_notes(scope.done)]
-
-
-def rate_notes(scope: Scope) -> list[str]:
-    return [*rates_tried(scope.done), *rates_compared(scope.rows("k", "row", *PROMPT))]
-
-
-def setup_notes(runs: Collection[Run], chosen: str = NOT_AS_IN_THE_PAPER) -> list[str]:
-    """Return backbones, prompts, settings, options and hardware of the runs."""
-    return [variants_note(runs, chosen), *options_note(runs), *hardware_note(runs)]
+def protocol(scope: Scope, tasks: Collection[str], chosen: str = "not as in the paper: ") -> list[str]:
+    """Return learning rates, selection, metrics of ``tasks``, backbones, prompts, settings, options and hardware."""
+    runs = scope.done
+    return [
+        *rates_tried(runs),
+        *rates_compared(scope.rows("k", "row", *PROMPT)),
+        *selection_notes(runs),
+        *metrics_note(tasks),
+        variants_note(runs, chosen),
+        *options_note(runs),
+        *hardware_note(runs),
+    ]
 
 
 def selection_notes(runs: Iterable[Run]) -> list[str]:
@@ -135,13 +134,13 @@ def selection_notes(runs: Iterable[Run]) -> list[str]:
     return notes
 
 
-def metrics_note(tasks: Collection[str]) -> str:
+def metrics_note(tasks: Collection[str]) -> list[str]:
     named = {metric: [task for task in tasks if TASKS[task].metric == metric] for metric in MEAN_OF}
     special = [f"{', '.join(of)}: {MEAN_OF[metric]}" for metric, of in named.items() if of]
-    return "; ".join(["metric: accuracy", *special])
+    return ["; ".join(["metric: accuracy", *special])] if tasks else []
 
 
-def variants_note(runs: Collection[Run], chosen: str = NOT_AS_IN_THE_PAPER) -> str:
+def variants_note(runs: Collection[Run], chosen: str = "") -> str:
     """Return backbones, what prompts the runs have, and what was chosen of their settings, behind ``chosen``."""
     backbones = {name: dict.fromkeys(run["row"] for run in of) for name, of in grouped(runs, backbone_label).items()}
     several = len(backbones) > 1

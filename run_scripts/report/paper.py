@@ -25,21 +25,14 @@ PAPER_VALUES = CONFIGS / VALUES
 
 @dataclass(frozen=True)
 class Printed:
-    """A row of a table of scores.
+    """A row of a table of scores."""
 
-    Attributes:
-        label: the paper's name of the row.
-        mean, std: column -> printed value, x100.
-        avg, voting: the printed average over all columns, of scores and of votes.
-        texts: by columns of the paper's own, whose tasks are none of ours.
-    """
-
-    label: str
-    mean: dict[str, float] = field(default_factory=dict)
+    label: str  # the paper's name of the row
+    mean: dict[str, float] = field(default_factory=dict)  # column -> printed value, x100
     std: dict[str, float] = field(default_factory=dict)
-    avg: float | None = None
-    voting: float | None = None
-    texts: dict[str, str] = field(default_factory=dict)
+    avg: float | None = None  # the printed average over all columns, of scores
+    voting: float | None = None  # and of votes
+    texts: dict[str, str] = field(default_factory=dict)  # by columns of the paper alone, whose tasks we have not
 
     @property
     def says_something(self) -> bool:
@@ -68,19 +61,12 @@ def _block(rows: Mapping[str, Any], columns: Sequence[str], beside: Sequence[str
 
 @dataclass(frozen=True)
 class Paper:
-    """IDPG's.
+    """IDPG's."""
 
-    Attributes:
-        tasks: the ten tasks in the order of the columns.
-        blocks: table -> K of few-shot training (None: full training) -> rows.
-        counts: row of Table 2 -> trainable ``parameters``, and how they are ``printed``.
-        prompt_lengths: row -> rows of its prompt.
-    """
-
-    tasks: tuple[str, ...]
-    blocks: dict[int, dict[int | None, Block]]
-    counts: dict[str, dict[str, Any]]
-    prompt_lengths: dict[str, int]
+    tasks: tuple[str, ...]  # ten, in the order of the columns
+    blocks: dict[int, dict[int | None, Block]]  # table -> K of few-shot training (None: full training) -> rows
+    counts: dict[str, dict[str, Any]]  # row of Table 2 -> trainable ``parameters``, and how they are ``printed``
+    prompt_lengths: dict[str, int]  # row -> rows of its prompt
 
     def is_ablation(self, row: str) -> bool:
         """Return whether a row belongs to Table 6 or 7, or is another sharing, size and input as in Table 6."""
@@ -101,31 +87,18 @@ def paper() -> Paper:
 
 @dataclass(frozen=True)
 class Compared:
-    """A table or figure of scores.
+    """A table or figure of scores."""
 
-    Attributes:
-        heading: paper, number and title.
-        scored: by what, in words, and where the paper says so.
-        columns: tasks, or two tasks with an arrow between.
-        metrics: column -> metric, as records name it.
-        k: examples of the second task that were trained on, in columns of transfer.
-        blocks: of a table, architecture -> rows.
-        beside: columns of the paper's own, whose tasks are none of ours.
-        rows: of a figure, the pattern of the names of rows: line, number.
-        xlabel: what the number is.
-        averages: name -> columns whose mean is a panel; by default each column is one.
-    """
-
-    heading: str
-    scored: str
-    columns: tuple[str, ...]
-    metrics: dict[str, str]
-    k: int | None = None
-    blocks: dict[str, Block] = field(default_factory=dict)
-    beside: tuple[str, ...] = ()
-    rows: str = ""
-    xlabel: str = ""
-    averages: dict[str, list[str]] = field(default_factory=dict)
+    heading: str  # paper, number and title
+    scored: str  # by what, in words, and where the paper says so
+    columns: tuple[str, ...]  # tasks, or two tasks with an arrow between
+    metrics: dict[str, str]  # column -> metric, as records name it
+    k: int | None = None  # examples of the second task that were trained on, in columns of transfer
+    blocks: dict[str, Block] = field(default_factory=dict)  # of a table, architecture -> rows
+    beside: tuple[str, ...] = ()  # columns of the paper alone, whose tasks we have not
+    rows: str = ""  # of a figure, the pattern of the names of rows: line, number
+    xlabel: str = ""  # what the number is
+    averages: dict[str, list[str]] = field(default_factory=dict)  # panel -> columns of its mean; default: each is one
 
     @property
     def says_something(self) -> bool:

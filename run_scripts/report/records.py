@@ -129,18 +129,13 @@ def damaged_key(run: Run) -> str | None:
 
 @dataclass(frozen=True)
 class Results:
-    """The runs of a folder, or of a file as ``run_scripts.publish`` writes them.
+    """The runs of a folder, or of a file as ``run_scripts.publish`` writes them."""
 
-    Attributes:
-        place: as it was named.
-        continued: runs that go on from those of another task; in tables of transfer alone.
-        supplementary: trainings of a backbone for other runs; in no table but the overview, because their checkpoint
-            was chosen on the split that they report, whatever their selection.
-    """
-
-    place: Path
+    place: Path  # as it was named
     runs: tuple[Run, ...]
-    continued: tuple[Run, ...] = ()
+    continued: tuple[Run, ...] = ()  # that go on from those of another task; in tables of transfer alone
+    # Trainings of a backbone for other runs; in no table but the overview, because their checkpoint was chosen on the
+    # split that they report, whatever their selection.
     supplementary: tuple[Run, ...] = ()
 
     @property

@@ -39,20 +39,14 @@ def signed_difference(ours: float | None, papers: float | None) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Lines of cells in groups that stay together, and notes that belong below them.
-
-    Attributes:
-        names: how many of the first columns hold names rather than numbers.
-        notes: three at most.
-        more: further notes, which stand below the others if they are asked for.
-    """
+    """Lines of cells in groups that stay together, and notes that belong below them."""
 
     title: str
-    names: int
+    names: int  # how many of the first columns hold names rather than numbers
     header: list[str]
     groups: list[list[list[str]]]
-    notes: list[str]
-    more: list[str] = field(default_factory=list)
+    notes: list[str]  # three at most
+    more: list[str] = field(default_factory=list)  # which stand below the others if they are asked for
 
     @property
     def lines(self) -> list[list[str]]:
@@ -149,40 +143,26 @@ Point = tuple[float | str, float]  # a number, or the name of a group of bars, a
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one colour and marker.
+    """Points of one colour and marker."""
 
-    Attributes:
-        label: in the legend; none if empty.
-        style: number of the colour and marker; the same for ours and the paper's, and for both kinds of tasks.
-        of_paper: hollow markers, hatched bars.
-        dashed: a second line of the same style.
-    """
-
-    label: str
+    label: str  # in the legend; not there if empty
     points: Sequence[Point]
-    style: int
-    of_paper: bool = False
-    dashed: bool = False
+    style: int  # number of the colour and marker; the same for ours and the paper's, and for both kinds of tasks
+    of_paper: bool = False  # hollow markers, hatched bars
+    dashed: bool = False  # a second line of the same style
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes.
-
-    Attributes:
-        series: those without points are left out.
-        log: whether the x axis is logarithmic.
-        whole: whether x has whole numbers only, each with a tick.
-        groups: of bars, in their order; without them there are lines.
-    """
+    """One pair of axes."""
 
     title: str
     xlabel: str
     ylabel: str
-    series: list[Series]
-    log: bool = False
-    whole: bool = False
-    groups: tuple[str, ...] = ()
+    series: list[Series]  # those without points are left out
+    log: bool = False  # whether the x axis is logarithmic
+    whole: bool = False  # whether x has whole numbers only, each with a tick
+    groups: tuple[str, ...] = ()  # of bars, in their order; without them there are lines
 
     def __post_init__(self) -> None:
         self.series[:] = [series for series in self.series if series.points]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
-import zipfile
-import zlib
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,10 +30,6 @@ def mean_over(values: Mapping[str, float], tasks: Collection[str]) -> float | No
 
 def mean_test(row: RowScores, tasks: Collection[str]) -> float | None:
     return mean_over({task: score.test for task, score in row.items()}, tasks)
-
-
-def mean_dev(row: RowScores, tasks: Collection[str]) -> float | None:
-    return mean_over({task: score.dev for task, score in row.items()}, tasks)
 
 
 def std_of_mean(row: RowScores, tasks: Collection[str]) -> float | None:
@@ -102,35 +95,25 @@ def paired_test(one: RowScores, other: RowScores, test: str = "t", over: str = "
     return Comparison(mean(differences), float(p), len(differences))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values corrected for how many they are: any of them is below the level by chance at most that often.
+def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
+    """Return each with its p value corrected for how many have one.
+
+    Where rows do not differ, a level is the chance that any corrected p is below it.
 
     Of m values the i-th smallest becomes the largest (m - j + 1) p_(j) of j = 1 to i, at most 1: never above
     Bonferroni's m p, and with no more assumptions.
 
     Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
     """
-    corrected, least = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        least = max(least, min(1.0, (len(p_values) - rank) * p_values[place]))
-        corrected[place] = least
+    tested = [name for name, found in comparisons.items() if not math.isnan(found.p)]
+    corrected, least = dict(comparisons), 0.0
+    for rank, name in enumerate(sorted(tested, key=lambda name: comparisons[name].p)):
+        least = max(least, min(1.0, (len(tested) - rank) * comparisons[name].p))
+        corrected[name] = replace(comparisons[name], corrected=least)
     return corrected
 
 
-def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
-    """Return each with its p value corrected by ``holm`` for all that have one."""
-    tested = {name: found for name, found in comparisons.items() if not math.isnan(found.p)}
-    corrected = dict(zip(tested, holm([found.p for found in tested.values()])))
-    return {name: replace(found, corrected=corrected.get(name, math.nan)) for name, found in comparisons.items()}
-
-
 # --- votes over the predictions that runs left ---------------------------------------------------
-
-# What numpy and zipfile raise over a file that is not there, cut short, changed, or of another kind.
-DAMAGED = (
-    *(OSError, LookupError, ValueError, TypeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile),
-    *(zlib.error, struct.error, AttributeError),
-)
 
 
 def vote(predictions: Sequence[np.ndarray], regression: bool, questions: Questions | None = None) -> np.ndarray:
@@ -150,14 +133,10 @@ def vote(predictions: Sequence[np.ndarray], regression: bool, questions: Questio
 
 @dataclass
 class Votes:
-    """Votes over the predictions that runs left in a folder.
-
-    Attributes:
-        problems: what could not be read -> the rows and tasks without a vote.
-    """
+    """Votes over the predictions that runs left in a folder."""
 
     folder: Path
-    problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # what they are -> where
 
     @property
     def notes(self) -> list[str]:
@@ -181,7 +160,7 @@ class Votes:
                 voted = vote(predictions, task.regression, questions if task.by_choice else None)
                 return metrics.score(metric, voted, targets, questions)[metric]
             problem = "the seeds were tested on different examples"
-        except DAMAGED:
+        except Exception:  # numpy and zipfile raise many kinds over a file that is cut short, changed or another
             problem = "predictions are not there or damaged"
         self.problems[problem].append(cell_label(runs[0]))
         return None
@@ -190,7 +169,7 @@ class Votes:
         """Return predictions and targets of the run's examples, and the questions that these answer.
 
         Raises:
-            one of DAMAGED: there is no such file in the folder, or it holds something else.
+            Exception: there is no such file in the folder, or it holds something else.
         """
         path = self.folder / (run.get("predictions") or "none")
         if not path.is_file() or self.folder.resolve() not in path.resolve().parents:

@@ -152,6 +152,8 @@ def test_the_learning_rate_is_that_of_the_first_tasks_dev(tmp_path):
     (fewer,) = [note for note in report(tmp_path, RUNS, "--table transfer").notes if "fewer seeds" in note]
     assert "id-spam on MRPC → QQP with K = 8 without 2" in fewer and "lpt-npg on MRPC → QQP without 2" in fewer
     assert transfer(tmp_path, RUNS, "--rows lpt-npg --tasks QQP MRPC").keys() == {("MRPC → QQP", "-", "lpt-npg")}
+    with pytest.raises(InputError, match="no finished few-shot run"):  # runs that go on are of no other table
+        report(tmp_path, RUNS, "--table 3 --tasks QQP")
 
 
 def other(task="QQP", tested="1", **more):

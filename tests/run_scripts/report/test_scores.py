@@ -22,15 +22,6 @@ def of_rates(devs):
     return [made.run("a", "CR", seed, lr, dev) for lr, of in devs.items() for seed, dev in of.items()]
 
 
-def test_dev_chooses_the_learning_rate_and_test_is_reported():
-    good_on_dev = [made.run("a", "CR", seed, 1e-3, dev=90, test=70 + seed) for seed in (3, 1, 2)]
-    good_on_test = [made.run("a", "CR", seed, 5e-3, dev=89, test=99) for seed in (1, 2, 3)]
-    score = choose([*good_on_test, *good_on_dev])
-    assert (score.lr, score.seeds, score.test, score.dev) == (1e-3, (1, 2, 3), 72, 90)
-    assert score.std == pytest.approx(np.std([71, 72, 73], ddof=1)) == 1
-    assert choose([made.run("a", "CR")]).std is None
-
-
 @pytest.mark.parametrize(
     ("rates", "chosen"),
     [
@@ -44,6 +35,12 @@ def test_dev_chooses_the_learning_rate_and_test_is_reported():
 )
 def test_the_rate_that_is_chosen(rates, chosen):
     assert choose(of_rates(rates)).lr == chosen
+
+
+def test_test_scores_of_the_seeds_at_that_rate_are_reported():
+    score = choose([made.run("a", "CR", seed, dev=90, test=70 + seed) for seed in (3, 1, 2)])
+    assert (score.seeds, score.test, score.dev, score.std) == ((1, 2, 3), 72, 90, 1)
+    assert choose([made.run("a", "CR")]).std is None
 
 
 FAST = [made.run("a", "CR", seed, 5e-3, dev=90) for seed in (1, 2)]
@@ -164,30 +161,20 @@ def test_the_vote_is_scored_with_the_tasks_metric(tmp_path, task, seeds, right, 
 
 
 def test_predictions_that_cannot_be_read_are_told(tmp_path):
+    """Torn, not there, shorter than their targets, no numbers; or of other examples."""
     runs = saved(tmp_path, "CR", [[1, 0]] * 2, [1, 0])
     (tmp_path / runs[1]["predictions"]).write_bytes(b"torn")
     gone = made.run("a", "RTE", predictions="runs/gone/predictions.npz")
+    strange = (("MPQA", [1, 0], [1, 0, 0]), ("SUBJ", [1, math.nan], [1, 0]), ("QNLI", ["a", "b"], ["a", "b"]))
+    more = [run for task, said, targets in strange for run in saved(tmp_path, task, [said], targets)]
     other = [*saved(tmp_path, "MR", [[1, 0]], [1, 0]), *saved(tmp_path, "MR", [[1, 0]], [0, 1])]
-    assert voted(tmp_path, [*runs, gone, *other]) == (
+    assert voted(tmp_path, [*runs, gone, *more, *other]) == (
         {},
-        [f"{NOT_THERE}: a on CR, a on RTE", "no vote, as the seeds were tested on different examples: a on MR"],
+        [
+            f"{NOT_THERE}: a on CR, a on RTE, a on MPQA, a on SUBJ, a on QNLI",
+            "no vote, as the seeds were tested on different examples: a on MR",
+        ],
     )
-
-
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {"test": np.array([1, 0]), "test_targets": np.array([1, 0, 0])},
-        {"test": np.array([1, 0, np.nan]), "test_targets": np.array([1, 0, 0])},
-        {"test": np.array(["a", "b", "c"]), "test_targets": np.array(["a", "b", "c"])},
-    ],
-    ids=["shorter", "NaN", "texts"],
-)
-def test_predictions_of_something_else_have_no_vote(tmp_path, arrays):
-    runs = saved(tmp_path, "CR", [[1, 0, 1]] * 2, [1, 0, 0])
-    for record in runs:
-        np.savez_compressed(tmp_path / record["predictions"], **arrays)
-    assert voted(tmp_path, runs) == ({}, [f"{NOT_THERE}: a on CR"])
 
 
 def test_predictions_run_nothing_and_are_read_in_their_folder_alone(tmp_path):

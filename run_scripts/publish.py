@@ -40,20 +40,19 @@ DIGITS = 8  # of a score: enough for every report to say the same
 
 
 def published(run: Run, results: Results) -> Run:
-    """The record of a run, with what its log says where records of its time did not."""
-    known = {**found_again(run, results), **run}
+    """Return the record of a run, with what its log says where records of its time did not.
+
+    Of their data nobody knows whether it is still what they read.
+    """
+    log = results.log(run)
+    told = {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)} if log else {}
+    known = {**told, **run}
     found = {name: known[name] for name in KEPT if known.get(name) is not None or (name in ALWAYS and name in known)}
     return {name: value if name in EXACT else shown(value) for name, value in found.items()}
 
 
-def found_again(run: Run, results: Results) -> Run:
-    """What older records lack and the log says; of their data nobody knows whether it is still what they read."""
-    log = results.log(run)
-    return {} if log is None else {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)}
-
-
 def shown(value: Any) -> Any:
-    """A value without places of this machine, and scores without the noise of their last digits."""
+    """Return a value without places of this machine, and scores without the noise of their last digits."""
     if isinstance(value, dict):
         return {name: shown(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -78,10 +77,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         epilog=more,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "results", metavar="RESULTS", type=named_path, help="the folder of a sweep, or its results.jsonl"
-    )
-    parser.add_argument("--out", metavar="FILE", type=named_path, required=True, help="run_scripts/results/NAME.jsonl")
+    add = parser.add_argument
+    add("results", metavar="RESULTS", type=named_path, help="the folder of a sweep, or its results.jsonl")
+    add("--out", metavar="FILE", type=named_path, required=True, help="run_scripts/results/NAME.jsonl")
     args = parser.parse_args(argv)
     if args.out.suffix != ".jsonl":
         raise InputError(f"--out {args.out}: name a file that ends with .jsonl")

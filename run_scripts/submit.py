@@ -29,10 +29,10 @@ from preprocess.questions import Questions, question_file
 from preprocess.tasks import TASKS, Task
 from preprocess.writing import check_output, new_file
 
-from .report.choice import Choice, add_choice_options, check_row, take_runs
+from .report.choice import Choice, Score, add_choice_options, check_row, take_runs
 from .report.records import Results, Run, has_finished, read_results
 from .report.render import Table, terminal
-from .report.scores import Score, rows_of, vote
+from .report.scores import vote
 from .run.perform import numbered, quiet
 from .run.records import BEST_CHECKPOINT, run_folder
 
@@ -184,7 +184,7 @@ def scores_of(results: Results, benchmark: Benchmark, args: argparse.Namespace) 
     elif len(rows) > 1:
         raise InputError(f"{results.place} holds the rows {', '.join(rows)}: give the one to submit with --row")
     scope = take_runs(results, Choice.of(args, tasks=tasks, rows=(args.row,) if args.row else ()))
-    ((row, scores),) = rows_of(scope.done, failed=scope.failed).items()
+    ((row, scores),) = scope.rows("row").items()
     return row, dict(scores)
 
 

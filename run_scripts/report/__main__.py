@@ -16,14 +16,21 @@ from preprocess.writing import check_replaces_nothing, new_file, write_output
 
 from ..run.records import results_file
 from .choice import Choice, add_choice_options
-from .compared import compared_table, series_chart, transfer_table
-from .costs import costs_table, count_table, methods_table
-from .figures import CHARTS
+from .figures import FIGURES
 from .paper import papers
 from .records import Results, read_results
 from .render import FORMATS, SUFFIXES, Chart, Table, save
-from .scores import OVER, TESTS, Significance
-from .tables import SCORE_TABLES, overview, score_table
+from .scores import OVER, TESTS
+from .tables import (
+    SCORE_TABLES,
+    compared_table,
+    costs_table,
+    count_table,
+    methods_table,
+    overview,
+    score_table,
+    transfer_table,
+)
 
 IMAGES = (".png", ".svg", ".pdf")
 TEXTS = (".txt", *SUFFIXES)
@@ -34,10 +41,6 @@ TABLES: dict[int | str, Callable[[Results, Choice], Table]] = {  # besides those
     **{name: partial(compared_table, spec) for name, spec in papers().tables.items()},
     **{name: partial(costs_table, spec) for name, spec in papers().costs.items()},
 }
-FIGURES: dict[int | str, Callable[[Results, Choice], Chart]] = {
-    **CHARTS,
-    **{name: partial(series_chart, spec) for name, spec in papers().figures.items()},
-}
 NAMES = [*sorted({2, *SCORE_TABLES}), *(name for name in TABLES if name != 2)]
 ABOUT = """The paper's tables and figures out of the runs in RESULTS, beside the paper's own numbers where the
 backbone is its own; --table methods: what each method scores on a task, and what it costs; --table transfer: what
@@ -46,27 +49,6 @@ papers, by their own metrics.
 
 A score is the mean and sample standard deviation over seeds of the test scores at the learning rate with the best mean
 dev score, for each row and task. Without --table and --figure: what RESULTS holds."""
-OF_PLACES = {"position", "supplementary_position"}
-OF_RUNS = {"tasks", "seeds", "prompt_length", "selection", "backbone", *OF_PLACES}
-EXTRAS = {"k", "paper", "voting", "significance"}
-Product = tuple[str, int | str]
-TAKES: dict[Product, set[str]] = {  # of EXTRAS
-    **{("table", name): {"paper"} for name in papers().tables},
-    ("table", 1): EXTRAS - {"k"},
-    ("table", 3): EXTRAS,
-    ("table", 6): EXTRAS - {"k"},
-    ("table", 7): {"paper", "significance"},
-    ("table", "methods"): {"k"},
-    **{("figure", name): {"k"} for name in CHARTS},
-    **{("figure", name): {"k", "paper"} for name in (1, 3)},
-}
-OVERVIEW: Product = ("overview", 0)
-LACKS: dict[Product, set[str]] = {  # of OF_RUNS
-    **{("table", name): OF_RUNS for name, spec in papers().costs.items() if "counts" in spec.values},
-    ("figure", 7): OF_PLACES,
-    ("figure", 9): {"prompt_length"},
-    OVERVIEW: {"rows", *OF_RUNS},
-}
 
 
 def number_or_word(text: str) -> int | str:
@@ -104,33 +86,43 @@ def parser() -> argparse.ArgumentParser:
 
 def refuse_useless(args: argparse.Namespace) -> None:
     """Refuse options without effect, which a reader might believe to have had one, before anything is read."""
-    what, name = next(((what, getattr(args, what)) for what in ("table", "figure") if getattr(args, what)), OVERVIEW)
-    useless = EXTRAS - TAKES.get((what, name), set()) | LACKS.get((what, name), set())
-    useless |= set() if args.significance else {"significance_test", "significance_over"}
-    for option in sorted(useless):
-        if getattr(args, option) not in (None, False):
-            shown = f"--{what} {name}" if name else "a command without --table and --figure"
-            shown += " without --significance" * option.startswith("significance_")
-            raise InputError(f"{flag_name(option)} means nothing to {shown}: leave it out")
-    suffixes = ("", *TEXTS, *(IMAGES if args.figure else ()))
+    table, figure = args.table, args.figure
+    anything = bool(table or figure)
+    of_runs = anything and "counts" not in papers().costs.get(table, {})
+    works = {
+        "k": table in (3, "methods") or anything and figure in FIGURES and figure not in papers().figures,
+        "paper": table in (*SCORE_TABLES, *papers().tables) or figure in (1, 3),
+        "position": of_runs and figure != 7,
+        "prompt_length": of_runs and figure != 9,
+        "rows": anything,
+        **dict.fromkeys(("backbone", "seeds", "selection", "tasks"), of_runs),
+        "significance": table in SCORE_TABLES,
+        **dict.fromkeys(("significance_over", "significance_test"), bool(args.significance)),
+        "supplementary_position": of_runs and figure != 7,
+        "voting": table in (1, 3, 6),
+    }
+    for option in sorted(works):
+        if not works[option] and getattr(args, option) not in (None, False):
+            what = f"--{'table' if table else 'figure'} {table or figure}"
+            what = what if anything else "a command without --table and --figure"
+            what += " without --significance" * option.startswith("significance_")
+            raise InputError(f"{flag_name(option)} means nothing to {what}: leave it out")
+    suffixes = ("", *TEXTS, *(IMAGES if figure else ()))
     if args.out and args.out.suffix.lower() not in suffixes:
         raise InputError(f"--out {args.out}: name a file that ends with {', '.join(suffixes[1:])}")
 
 
 def choice_of(args: argparse.Namespace) -> Choice:
-    tasks = tuple(dict.fromkeys(find_task(name).name for name in args.tasks or ()))
-    return Choice.of(args, tasks=tasks, beside_paper=args.paper)
+    return Choice.of(args, tasks=tuple(dict.fromkeys(find_task(name).name for name in args.tasks or ())))
 
 
 def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | Chart:
     if args.figure:
         return FIGURES[args.figure](results, choice)
     if args.table in SCORE_TABLES:
-        how = Significance(args.significance_test or "t", args.significance_over or "runs")
-        return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance or (), how)
-    if args.table:
-        return TABLES[args.table](results, choice)
-    return overview(results)
+        how = {"test": args.significance_test or "t", "over": args.significance_over or "runs"}
+        return score_table(args.table, results, choice, args.significance or (), voting=args.voting, **how)
+    return TABLES[args.table](results, choice) if args.table else overview(results)
 
 
 def deliver(made: Table | Chart, args: argparse.Namespace) -> None:

@@ -1,11 +1,14 @@
-"""Which of the runs a table is made of: those that were asked for, and that may be compared and averaged."""
+"""Which runs a table is made of: those that were asked for, may stand together, and have the best learning rate."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from preprocess.errors import InputError, did_you_mean
@@ -25,6 +28,7 @@ from .records import (
     cell_label,
     grouped,
     has_finished,
+    is_hopeless,
     is_prompted,
     kind_of,
 )
@@ -32,24 +36,15 @@ from .records import (
 # --- what was asked for --------------------------------------------------------------------------
 
 
-def position(text: str) -> int:
-    if text not in map(str, POSITIONS[PAIRS]):
-        raise argparse.ArgumentTypeError(f"{text} is unknown: choose from {', '.join(map(str, POSITIONS[PAIRS]))}")
-    return int(text)
-
-
-def position_or_none(text: str) -> int | str:
-    return text if text == "none" else position(text)
-
-
 def add_choice_options(group: Any) -> None:
-    """The options of a ``Choice`` that reports and submissions have in common, to a group of a parser."""
-    add = group.add_argument
+    """Add the options of a ``Choice`` that reports and submissions have in common to a group of a parser."""
+    add, places = group.add_argument, POSITIONS[PAIRS]
+    several: dict[str, Any] = {"nargs": "+", "action": "extend"}
     add("--selection", choices=SELECTIONS, help="what their checkpoints were chosen on, see a task's script")
-    add("--backbone", nargs="+", action="extend", metavar="NAME", help="path or SHA-256 (or its end or beginning)")
-    places = "of all tasks, or of singles and of pairs"
-    add("--position", nargs="+", action="extend", type=position, metavar="P", help=places)
-    add("--supplementary-position", type=position_or_none, metavar="P", help="or none")
+    add("--backbone", **several, metavar="NAME", help="path or SHA-256 (or its end or beginning)")
+    of_kinds = "of all tasks, or of singles and of pairs"
+    add("--position", **several, type=int, choices=places, metavar="P", help=of_kinds)
+    add("--supplementary-position", choices=["none", *map(str, places)], metavar="P", help="or none")
 
 
 FILTERS = ("tasks", "rows", "seeds", "selection", "backbone", "position", "supplementary_position")
@@ -57,30 +52,18 @@ FILTERS = ("tasks", "rows", "seeds", "selection", "backbone", "position", "suppl
 
 @dataclass(frozen=True)
 class Choice:
-    """What the command line says of the runs to take; None or () where nothing is said.
+    """What the command line says of the runs to take; None or () where nothing is said."""
 
-    Attributes:
-        tasks: in the order of the columns; the paper's ten by default.
-        rows: by default the paper's, and whatever else has runs.
-        backbone: beginnings of SHA-256 fingerprints, or ends of paths.
-        position: downstream position for both kinds of tasks, or of single sentences and of pairs.
-        supplementary_position: position in supplementary training, or "none".
-        prompt_length: of rows with runs of several.
-        seeds: by default all, of which a row may have fewer than another.
-        k: examples of few-shot training, for figures that the paper draws of full training; of Table 3, this K alone.
-        beside_paper: whether the paper's values are shown even beside another backbone's.
-    """
-
-    tasks: tuple[str, ...] = ()
-    rows: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()  # in the order of the columns; the paper's ten by default
+    rows: tuple[str, ...] = ()  # by default the paper's, and whatever else has runs
     selection: str | None = None
-    backbone: tuple[str, ...] = ()
-    position: tuple[int, ...] = ()
-    supplementary_position: int | str | None = None
-    prompt_length: int | None = None
-    seeds: tuple[int, ...] = ()
-    k: int | None = None
-    beside_paper: bool = False
+    backbone: tuple[str, ...] = ()  # beginnings of SHA-256 fingerprints, or ends of paths
+    position: tuple[int, ...] = ()  # downstream, for both kinds of tasks, or of single sentences and of pairs
+    supplementary_position: str | None = None  # in supplementary training, or "none"
+    prompt_length: int | None = None  # of rows with runs of several
+    seeds: tuple[int, ...] = ()  # by default all, of which a row may have fewer than another
+    k: int | None = None  # few-shot runs in figures that the paper draws of full training; of Table 3, this K alone
+    paper: bool = False  # whether the paper's values are shown even beside another backbone's
 
     def __post_init__(self) -> None:
         if len(self.position) > 2:
@@ -90,7 +73,7 @@ class Choice:
 
     @classmethod
     def of(cls, args: argparse.Namespace, **chosen: Any) -> Choice:
-        """What the options of a command line say; ``chosen`` goes before them."""
+        """Return what the options of a command line say; ``chosen`` goes before them."""
         given = {each.name: getattr(args, each.name, None) for each in fields(cls)}
         lists = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
         return cls(**{**{name: value for name, value in lists.items() if value is not None}, **chosen})
@@ -114,34 +97,29 @@ class Choice:
         return list(filter(self.shows, there))
 
     def accepts(self, run: Run, prompted: bool = False) -> bool:
-        """Whether a run agrees; what is said of prompts says nothing about runs that have none.
+        """Return whether a run agrees; what is said of prompts says nothing about runs that have none.
 
         Args:
             prompted: the run has a prompt, though it may not say so.
         """
-        agrees = (
+        supplementary = "none" if run.get("supplementary_position") is None else str(run["supplementary_position"])
+        place = self.position[-1 if kind_of(run["task"]) == PAIRS else 0] if self.position else run.get("position")
+        as_asked = self.supplementary_position in (None, supplementary) and run.get("position") == place
+        return (
             run["task"] in self.shown_tasks
             and self.shows(run["row"])
             and (not self.seeds or run["seed"] in self.seeds)
             and self.selection in (None, run["selection"])
             and (not self.backbone or any(_is_of_backbone(run, name) for name in self.backbone))
+            and (as_asked or not (prompted or is_prompted(run)))
         )
-        if not agrees or not (prompted or is_prompted(run)):
-            return agrees
-        supplementary = None if self.supplementary_position == "none" else self.supplementary_position
-        if self.supplementary_position is not None and run.get("supplementary_position") != supplementary:
-            return False
-        single_or_pair = -1 if kind_of(run["task"]) == PAIRS else 0
-        return not self.position or run.get("position") == self.position[single_or_pair]
 
     @property
     def with_options(self) -> str:
         """The filters as they stand on the command line, behind the words of a message."""
-        texts = []
-        for name in FILTERS:
-            value = getattr(self, name)
-            words = value if isinstance(value, tuple) else () if value is None else (value,)
-            texts += [" ".join(map(str, (flag_name(name), *words)))] if words else []
+        found = {name: getattr(self, name) for name in FILTERS}
+        words = {name: value if isinstance(value, tuple) else (value,) for name, value in found.items()}
+        texts = [" ".join(map(str, (flag_name(name), *of))) for name, of in words.items() if of not in ((), (None,))]
         return f" with {', '.join(texts)}" if texts else ""
 
 
@@ -169,7 +147,7 @@ def only_architecture(runs: Iterable[Run], results: Results) -> str | None:
 
 
 def _is_of_backbone(run: Run, name: str) -> bool:
-    """A failed run whose fingerprint is not known may be of any: it is only counted."""
+    """Return whether a name fits; a failed run whose fingerprint is not known may be of any, and is only counted."""
     end = Path(name).parts
     sha256, path = run["backbone"]["sha256"], Path(run["backbone"]["path"])
     return not sha256 or sha256.startswith(name.lower()) or path.parts[-len(end) :] == end
@@ -177,84 +155,47 @@ def _is_of_backbone(run: Run, name: str) -> bool:
 
 # --- what runs of a table must have in common: one value of each dimension in each group ---------
 
-
-@dataclass(frozen=True)
-class Dimension:
-    """Something in which runs may differ, and within a group must not.
-
-    Attributes:
-        key: of a run; ``--key`` is the option that chooses.
-        group: what the group is called in messages.
-        wanted: the value to take where a group has several; None if there is no such wish.
-        value: of a run, and ``label``: the same in messages; by default what stands at the key.
-    """
-
-    key: str
-    group: Callable[[Run, Choice], str]
-    wanted: Callable[[Run, Choice], Any] = lambda run, choice: None
-    value: Callable[[Run], Any] | None = None
-    label: Callable[[Run], str] | None = None
-
-    def settle(self, runs: list[Run], choice: Choice, results: Results) -> list[Run]:
-        """Return the runs with one value in each group."""
-        found = []
-        for name, group in grouped(runs, lambda run: self.group(run, choice)).items():
-            by_value = grouped(group, self.value or (lambda run: run[self.key]))
-            wanted = self.wanted(group[0], choice)
-            if len(by_value) == 1:
-                found += group
-            elif wanted is not None and wanted in by_value:
-                found += by_value[wanted]
-            else:
-                label = self.label or (lambda run: "none" if run[self.key] is None else str(run[self.key]))
-                values = ", ".join(sorted(label(runs[0]) for runs in by_value.values()))
-                what = f"{name} has runs with more than one {self.key.replace('_', ' ')}: {values}"
-                raise InputError(f"{results.place}: {what}; give {flag_name(self.key)}")
-        return found
+DIMENSIONS = ("selection", "backbone", "prompt_length", "position", "supplementary_position")
 
 
-def _setting(run: Run, choice: Choice) -> str:
-    return f"the {run['setting']} setting"
+def _sharers(key: str, choice: Choice, run: Run) -> str:
+    """Return what messages call the runs that share one value of a dimension with this one."""
+    row, setting, supplementary = run["row"], f"the {run['setting']} setting", run["supplementary_position"]
+    if key == "position":
+        return f"{row} on {kind_of(run['task'])}"
+    if key != "backbone":
+        return setting if key == "selection" else row
+    if supplementary is not None:  # such training makes backbones of its own
+        return f"{row} after supplementary training with position {supplementary}"
+    return row if choice.backbone else setting
 
 
-def _row(run: Run, choice: Choice) -> str:
-    return run["row"]
+def _value(key: str, run: Run) -> Any:
+    return run["backbone"]["sha256"] if key == "backbone" else run[key]
 
 
-def _row_and_kind(run: Run, choice: Choice) -> str:
-    return f"{run['row']} on {kind_of(run['task'])}"
-
-
-def _sharers_of_backbone(run: Run, choice: Choice) -> str:
-    """Everything, or a row where several are asked for; supplementary training makes backbones of its own."""
-    position = run["supplementary_position"]
-    if position is not None:
-        return f"{run['row']} after supplementary training with position {position}"
-    return run["row"] if choice.backbone else _setting(run, choice)
-
-
-def _paper_length(run: Run, choice: Choice) -> int | None:
-    return choice.prompt_length or paper().prompt_lengths.get(run["row"])
-
-
-DIMENSIONS = (
-    Dimension("selection", _setting),
-    Dimension("backbone", _sharers_of_backbone, value=lambda run: run["backbone"]["sha256"], label=backbone_label),
-    Dimension("prompt_length", _row, wanted=_paper_length),
-    Dimension("position", _row_and_kind),
-    Dimension("supplementary_position", _row),
-)
+def _label(key: str, run: Run) -> str:
+    return backbone_label(run) if key == "backbone" else "none" if run[key] is None else str(run[key])
 
 
 def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[str]) -> list[Run]:
-    """Return the runs with one value of each named dimension in each of its groups.
+    """Return the runs with one value of each named dimension in each of its groups; of prompt lengths the paper's.
 
     Raises:
         InputError: a group has several, and there is no choice among them.
     """
-    for dimension in DIMENSIONS:
-        if dimension.key in keys:
-            runs = dimension.settle(runs, choice, results)
+    for key in filter(keys.__contains__, DIMENSIONS):
+        kept: list[Run] = []
+        for name, group in grouped(runs, partial(_sharers, key, choice)).items():
+            by_value = grouped(group, partial(_value, key))
+            papers = choice.prompt_length or paper().prompt_lengths.get(group[0]["row"])
+            wanted = by_value.get(papers) if key == "prompt_length" and papers else None
+            if len(by_value) > 1 and wanted is None:
+                values = ", ".join(sorted(_label(key, of_value[0]) for of_value in by_value.values()))
+                what = f"{name} has runs with more than one {key.replace('_', ' ')}: {values}"
+                raise InputError(f"{results.place}: {what}; give {flag_name(key)}")
+            kept += wanted or group
+        runs = kept
     return runs
 
 
@@ -269,7 +210,6 @@ LENGTH = "--prompt-length"
 CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
 TESTED = "tested_sha256"  # of the data of another task, which a model answered as it is
 OF_ALL = {"method": "method", "read_sha256": "data", TESTED: "tested data"}  # what older records do not say -> its name
-FINGERPRINTS = ("read_sha256", "data_sha256")  # of what a run read of its data; of that and all word vectors there
 
 
 def check_alike(runs: Collection[Run], results: Results) -> None:
@@ -279,8 +219,13 @@ def check_alike(runs: Collection[Run], results: Results) -> None:
         InputError: two were made with other versions of our settings, or are of one cell and were trained in different
             ways, or differ in nothing that a table shows.
     """
-    refuse_mixture(runs, results)
-    for cell in grouped(runs, lambda run: tuple(run[key] for key in ("row", "task", "k", *PROMPT))).values():
+    protocols = sorted(set(map(_protocol, runs)))
+    if len(protocols) > 1:  # no mean is of runs from before and after a change of our settings
+        raise InputError(
+            f"{results.place} has runs made with different versions of the settings (protocol "
+            f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
+        )
+    for cell in grouped(runs, itemgetter("row", "task", "k", *PROMPT)).values():
         seen: dict[tuple[float, int], Run] = {}
         for run in cell:
             twin = seen.setdefault((run["lr"], run["seed"]), run)
@@ -292,52 +237,27 @@ def check_alike(runs: Collection[Run], results: Results) -> None:
                 )
 
 
-def refuse_mixture(runs: Iterable[Run], results: Results) -> None:
-    """Refuse runs of before and after a change of the settings that this package gives: no mean is of both."""
-    protocols = sorted(set(map(protocol_of, runs)))
-    if len(protocols) > 1:
-        raise InputError(
-            f"{results.place} has runs made with different versions of the settings (protocol "
-            f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
-        )
-
-
-def protocol_of(run: Run) -> int:
-    """The version of the settings that this package gives; the first records have none."""
+def _protocol(run: Run) -> int:
+    """Return the version of the settings that this package gives; the first records have none."""
     return run.get("protocol") or 1
 
 
-def _other_settings(one: Run, other: Run, ignored: frozenset[str] = frozenset()) -> list[str]:
-    """What two runs of a cell were trained with, and one of them otherwise; ``ignored``: options that may differ."""
-    names = [name for name in CHOSEN if one.get(name) != other.get(name)]
-    found = [f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}" for name in names]
-    lone = [name for name in STARTS if bool(one.get(name)) != bool(other.get(name))]
-    found += [f"{name.replace('_', ' ')}, which one of them has" for name in lone]
-    found += [
-        f"{called} {str(one[name])[:16]} and {str(other[name])[:16]}"
-        for name, called in OF_ALL.items()
-        if None not in (one.get(name), other.get(name)) and one[name] != other[name]
-    ]
-    if None not in (one.get("given_options"), other.get("given_options")):
-        differing = {*asked_options(one).items()} ^ {*asked_options(other).items()}
-        found += sorted(f"{name} {value}".strip() for name, value in differing if name not in SAME_RESULT | ignored)
-    return found
-
-
-def versions_of_data(runs: Iterable[Run]) -> list[tuple[set[str], list[Run]]]:
-    """Fingerprints, and the runs on a task that are of these; runs that say none are of no version.
-
-    Two runs are of the same data where either fingerprint is the same, or a third run says that both belong together.
-    """
-    versions: list[tuple[set[str], list[Run]]] = []
-    for run in runs:
-        names = [TESTED] if TESTED in run else FINGERPRINTS
-        known, members = {run[name] for name in names if run.get(name)}, [run]
-        for version in [version for version in versions if version[0] & known]:
-            versions.remove(version)
-            known, members = known | version[0], [*version[1], *members]
-        versions += [(known, members)] if known else []
-    return versions
+def _other_settings(one: Run, other: Run, *ignored: str) -> list[str]:
+    """Return what two runs of a cell were trained with, and one of them otherwise, but for ``ignored`` options."""
+    found = []
+    for name in (*CHOSEN, *STARTS, *OF_ALL):
+        ours, theirs, words = one.get(name), other.get(name), name.replace("_", " ")
+        if name in CHOSEN and ours != theirs:
+            found.append(f"{words} {ours} and {theirs}")
+        elif name in STARTS and bool(ours) != bool(theirs):
+            found.append(f"{words}, which one of them has")
+        elif name in OF_ALL and None not in (ours, theirs) and ours != theirs:
+            found.append(f"{OF_ALL[name]} {str(ours)[:16]} and {str(theirs)[:16]}")
+    if None in (one.get("given_options"), other.get("given_options")):
+        return found
+    differing = {*asked_options(one).items()} ^ {*asked_options(other).items()}
+    shown = {f"{name} {value}".strip() for name, value in differing if name not in SAME_RESULT | {*ignored}}
+    return [*found, *sorted(shown)]
 
 
 def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:
@@ -357,22 +277,25 @@ def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:
 
 
 def _cell(run: Run) -> tuple[Any, ...]:
-    return tuple(run.get(key) for key in CELL)
+    return tuple(map(run.get, CELL))
 
 
 def is_variant(failed: Run, done: Run) -> bool:
-    """Whether a failed run is of the same table cell as one that has finished, and was to be trained alike.
+    """Return whether a failed run is of the same table cell as a finished one, and was to be trained alike.
 
     A run that failed early does not know all of its settings; what it does not know may be those of the other.
     """
-    known = _cell(failed) == _cell(done) and protocol_of(failed) == protocol_of(done)
-    same_backbone = failed["backbone"]["sha256"] in ("", done["backbone"]["sha256"])
-    alike = not _other_settings(failed, done, ignored=frozenset([LENGTH]))
-    return known and same_backbone and alike and _may_be_as_long(failed, done)
+    return (
+        _cell(failed) == _cell(done)
+        and _protocol(failed) == _protocol(done)
+        and failed["backbone"]["sha256"] in ("", done["backbone"]["sha256"])
+        and not _other_settings(failed, done, LENGTH)
+        and _may_be_as_long(failed, done)
+    )
 
 
 def _may_be_as_long(failed: Run, done: Run) -> bool:
-    """Whether the prompts may be equally long: a run that failed before its model was there knows options at most."""
+    """Return whether the prompts may be equally long: before its model is there, a run knows options at most."""
     if failed.get("prompt_length") is not None:
         return failed["prompt_length"] == done["prompt_length"]
     if None in (failed.get("given_options"), done.get("given_options")):
@@ -381,31 +304,105 @@ def _may_be_as_long(failed: Run, done: Run) -> bool:
     return asked in (other, str(done["prompt_length"]))
 
 
+# --- the learning rate that dev chooses ----------------------------------------------------------
+
+DIGITS = 6  # of a mean: what floats add behind them must not tell equal dev scores apart
+
+
+@dataclass(frozen=True)
+class Score:
+    """Finished runs at the chosen learning rate, a run for each seed, by seed.
+
+    ``others``: those at rates that have other seeds, most often fewer.
+    """
+
+    runs: tuple[Run, ...]
+    others: tuple[Score, ...] = ()
+
+    @property
+    def lr(self) -> float:
+        return self.runs[0]["lr"]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(run["seed"] for run in self.runs)
+
+    @property
+    def dev(self) -> float:
+        return mean(run["dev"] for run in self.runs)
+
+    @property
+    def test(self) -> float:
+        """Mean of the test scores over the seeds, x100."""
+        return mean(run["test"] for run in self.runs)
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation of the test scores over the seeds; None for a single one."""
+        return stdev(run["test"] for run in self.runs) if len(self.runs) > 1 else None
+
+    def dev_on(self, seeds: Collection[int]) -> float:
+        """Return the mean over some of the seeds, as rates are compared by it."""
+        return round(mean(run["dev"] for run in self.runs if run["seed"] in seeds), DIGITS)
+
+    def compared_on(self, other: Score) -> list[int]:
+        """Return the seeds on which the rate of one of ``others`` was compared with this one.
+
+        Rates with as many seeds were compared on what all of them share; [] where that is nothing.
+        """
+        equal = [rate for rate in self.others if len(rate.seeds) == len(self.seeds)]
+        return sorted(set(self.seeds).intersection(other.seeds, *(rate.seeds for rate in equal if other in equal)))
+
+
+RowScores = Mapping[str, Score]  # by task
+
+
+def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
+    """Return the score of runs that differ in learning rate and seed alone.
+
+    The best mean dev decides, the smaller rate where two are equal. Only rates with as many seeds as any other are
+    compared, on those that all of them have, if there is one: a mean over one lucky seed of an unfinished sweep must
+    not win. A rate at which a seed has diverged, or found too little memory, is out, whatever its other seeds say; None
+    where no other is left.
+    """
+    runs = list(runs)
+    out = {run["lr"] for run in failed if is_hopeless(run) and is_variant(run, runs[0])}
+    by_lr = grouped((run for run in runs if run["lr"] not in out), itemgetter("lr")).values()
+    scores = [Score(tuple(sorted(group, key=itemgetter("seed")))) for group in by_lr]
+    most = max((len(score.runs) for score in scores), default=0)
+    rates = [score for score in scores if len(score.runs) == most]
+    shared = {seed for score in rates for seed in score.seeds if all(seed in other.seeds for other in rates)}
+    best = max(rates, key=lambda score: (score.dev_on(shared or score.seeds), -score.lr), default=None)
+    return best and replace(best, others=tuple(score for score in scores if score.seeds != best.seeds))
+
+
 # --- the runs of a table -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The runs of a table, and the seeds that were asked for."""
+    """The runs of a table; ``asked``: the seeds that were asked for."""
 
-    done: list[Run]
-    failed: list[Run]
-    seeds: tuple[int, ...] = ()
+    done: Sequence[Run]
+    failed: Sequence[Run] = ()
+    asked: tuple[int, ...] = ()
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of the runs, and those that were asked for: a score without one of them says so."""
+        return sorted({*self.asked, *(run["seed"] for run in (*self.done, *self.failed))})
 
     def stands_beside_paper(self, choice: Choice) -> bool:
-        """Whether the paper's values belong beside these runs: its backbone, or somebody asks for them."""
-        return choice.beside_paper or all(architecture(run) == PAPER_ARCH for run in self.done)
+        """Return whether the paper's values belong beside these runs: its backbone, or somebody asks for them."""
+        return choice.paper or all(architecture(run) == PAPER_ARCH for run in self.done)
 
-    def varying(self, keys: Collection[str]) -> Scope:
-        """The runs of rows and tasks that have finished with more than one value of ``keys``."""
-        groups = grouped(self.done, _row_and_task)
-        vary = {place for place, runs in groups.items() if len({tuple(run[key] for key in keys) for run in runs}) > 1}
-        done, failed = ([run for run in runs if _row_and_task(run) in vary] for runs in (self.done, self.failed))
-        return Scope(done, failed, self.seeds)
-
-
-def _row_and_task(run: Run) -> tuple[str, str]:
-    return run["row"], run["task"]
+    def rows(self, *keys: str) -> dict[Any, RowScores]:
+        """Return the value of one key, or the values of several -> task -> score."""
+        found: dict[Any, RowScores] = {}
+        for name, of_row in grouped(self.done, itemgetter(*keys)).items():
+            cells = {task: choose(of, self.failed) for task, of in grouped(of_row, itemgetter("task")).items()}
+            found[name] = {task: score for task, score in cells.items() if score is not None}
+        return found
 
 
 def take_runs(
@@ -433,6 +430,6 @@ def take_runs(
         )
     prompted = {run["row"] for run in results.runs if is_prompted(run)}
     failed = [run for run in there if not has_finished(run) and choice.accepts(run, run["row"] in prompted)]
-    done = settle(done, choice, results, [dimension.key for dimension in DIMENSIONS if dimension.key not in free])
+    done = settle(done, choice, results, {*DIMENSIONS}.difference(free))
     check_alike(done, results)
     return Scope(done, still_failed(failed, done), choice.seeds)

@@ -1,60 +1,35 @@
-"""Figures 1, 3, 7 and 9, and dev scores over the updates."""
+"""Figures 1, 3, 7 and 9, those of other papers, and dev scores over the updates.
+
+All of them raise InputError as ``take_runs`` does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
 from preprocess.errors import InputError
 
-from .choice import Choice, Scope, take_runs
-from .costs import printed_count, trainable_counts
-from .notes import in_one_line, protocol, score_note, seeds_of, warnings
-from .paper import paper
-from .records import PAIRS, POSITIONS, PROMPT, Results, Run, is_prompted, kind_of, task_label
-from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table
-from .scores import DIGITS, RowScores, Score, mean_dev, mean_test, rows_of, std_of_mean
-from .tables import LEFT_OUT, SCORE_TABLES, score_text, signed_difference
+from .choice import DIGITS, Choice, RowScores, Scope, Score, take_runs
+from .notes import in_one_line, protocol, score_note, settings_note, warnings
+from .paper import Compared, paper, papers
+from .records import PAIRS, POSITIONS, PROMPT, Results, grouped, is_prompted, kind_of, task_label
+from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table, score_text, signed_difference
+from .scores import mean_over, mean_test, std_of_mean
+from .tables import CHOSEN_BY, LEFT_OUT, belongs_to, find_runs, printed_count, trainable_counts
 
 SHARING = ("S", "M", "L")
 INPUTS = {"layer0": "layer 0", "previous": "previous layer"}
 
 
-@dataclass(frozen=True)
-class Averages:
-    """Rows, by name or another key, and the tasks that averages are over: a row that lacks one has none."""
-
-    tasks: tuple[str, ...]
-    rows: Mapping[Any, RowScores]
-
-    def test(self, key: Any) -> float | None:
-        """Mean of the test scores, x100."""
-        return mean_test(self.rows.get(key, {}), self.tasks)
-
-    def text(self, key: Any) -> str:
-        """The mean of the test scores, and what it deviates by over the seeds."""
-        return score_text(self.test(key), std_of_mean(self.rows.get(key, {}), self.tasks))
-
-    @property
-    def axis_label(self) -> str:
-        return f"mean test score over {len(self.tasks)} task{'s' * (len(self.tasks) > 1)} (x100)"
-
-
-def averages_of(results: Results, choice: Choice, scope: Scope, key: Callable[[Run], Any]) -> Averages:
-    """Of the runs by ``key``, over the tasks that were asked for, or over all that have runs.
-
-    Raises:
-        InputError: nothing has runs of all tasks.
-    """
-    found = Averages(tasks_of(scope, choice), rows_of(scope.done, key, scope.failed))
-    refuse_empty(results, found.tasks, map(found.test, found.rows))
-    return found
+# --- what they have in common --------------------------------------------------------------------
 
 
 def tasks_of(scope: Scope, choice: Choice) -> tuple[str, ...]:
+    """Return the tasks that were asked for, or all that have runs."""
     there = {run["task"] for run in scope.done}
     return choice.tasks or tuple(task for task in choice.shown_tasks if task in there)
 
@@ -64,8 +39,21 @@ def refuse_empty(results: Results, tasks: Collection[str], scores: Iterable[floa
         raise InputError(f"{results.place}: no row has runs of all of {', '.join(tasks)}: name fewer with --tasks")
 
 
+def average_text(row: RowScores, tasks: Collection[str]) -> str:
+    """Return the mean of the test scores, and what it deviates by over the seeds."""
+    return score_text(mean_test(row, tasks), std_of_mean(row, tasks))
+
+
+def axis_label(tasks: Collection[str]) -> str:
+    return f"mean test score over {len(tasks)} task{'s' * (len(tasks) > 1)} (x100)"
+
+
+def known_points(places: Iterable[Any], scores: Iterable[float | None]) -> list[Point]:
+    return [(place, score) for place, score in zip(places, scores) if score is not None]
+
+
 def average_notes(scope: Scope, tasks: Collection[str], of_kinds: bool = False) -> list[str]:
-    """The first lines below a figure; ``of_kinds``: each mean is over the tasks of one kind."""
+    """Return the first lines below a figure; ``of_kinds``: each mean is over the tasks of one kind."""
     means = {f" of {kind}": [task for task in tasks if kind_of(task) == kind] for kind in POSITIONS}
     if not of_kinds or not all(means.values()):
         means = {"": list(tasks)}
@@ -75,96 +63,96 @@ def average_notes(scope: Scope, tasks: Collection[str], of_kinds: bool = False) 
 
 
 def figure_warnings(scope: Scope, more: Iterable[str] = ()) -> list[str]:
-    rows = rows_of(scope.done, itemgetter("k", "row", *PROMPT), scope.failed)
-    return in_one_line([*more, *warnings(scope, rows, "fewer seeds:")])
+    return in_one_line([*more, *warnings(scope, scope.rows("k", "row", *PROMPT), "fewer seeds:")])
+
+
+# --- Figures 1, 3 and 9 --------------------------------------------------------------------------
 
 
 def parameter_chart(results: Results, choice: Choice) -> Chart:
-    """Figure 1: average score against trainable parameters."""
+    """Return Figure 1: average score against trainable parameters."""
     _, _, counts = trainable_counts(results, choice)
-    scope = take_runs(results, choice, (choice.k,), wants=SCORE_TABLES[1].wants)
-    ours = averages_of(results, choice, scope, itemgetter("row"))
-    beside_paper = scope.stands_beside_paper(choice)
-    block = paper().blocks[3 if choice.k else 1].get(choice.k, {}) if beside_paper else {}
+    scope = take_runs(results, choice, (choice.k,), wants=belongs_to(1))
+    ours, tasks, beside = scope.rows("row"), tasks_of(scope, choice), scope.stands_beside_paper(choice)
+    refuse_empty(results, tasks, (mean_test(row, tasks) for row in ours.values()))
+    block = paper().blocks[3 if choice.k else 1].get(choice.k, {}) if beside else {}
     series, lines = [], []
-    for style, row in enumerate(choice.pick([*block, *ours.rows])):
-        trainable, _ = counts.get(row, (None, ""))
-        score, theirs = ours.test(row), printed_count(row) if beside_paper else None
-        papers = block[row].average(ours.tasks, paper().tasks) if row in block else None
-        mine, printed = _point(trainable, score), _point(theirs.parameters if theirs else None, papers)
-        series += [Series(row, mine, style)] if mine else []
-        series += [Series("" if mine else row, printed, style, of_paper=True)] if printed else []
-        cells = [MISSING if trainable is None else f"{trainable:,}", ours.text(row)]
-        of_paper = [theirs.printed if theirs else NOTHING, score_text(papers, unknown=NOTHING)]
-        lines.append([row, *cells, *(of_paper if beside_paper else [])])
-    header = ["method", "trainable", "Avg", *(["paper: trainable", "paper: Avg"] if beside_paper else [])]
-    markers = "filled: ours; hollow: the paper's, of RoBERTa-large" if beside_paper else LEFT_OUT
-    more = [f"{markers}; heads not counted; 0 is not drawn", *protocol(scope, ours.tasks)]
-    title = "Figure 1: average score against trainable parameters"
-    panel = Panel("", "trainable parameters without the head (log scale)", ours.axis_label, series, log=True)
-    notes = average_notes(scope, ours.tasks)
+    for style, name in enumerate(choice.pick([*block, *ours])):
+        row, (trainable, _) = ours.get(name, {}), counts.get(name, (None, ""))
+        theirs = (printed_count(name) if beside else None) or {}
+        papers = block[name].average(tasks, paper().tasks) if name in block else None
+        mine, printed = _point(trainable, mean_test(row, tasks)), _point(theirs.get("parameters"), papers)
+        series += [Series(name, mine, style), Series("" if mine else name, printed, style, of_paper=True)]
+        cells = [MISSING if trainable is None else f"{trainable:,}", average_text(row, tasks)]
+        of_paper = [theirs.get("printed", NOTHING), score_text(papers, unknown=NOTHING)]
+        lines.append([name, *cells, *(of_paper if beside else [])])
+    header = ["method", "trainable", "Avg", *(["paper: trainable", "paper: Avg"] if beside else [])]
+    markers = "filled: ours; hollow: the paper's, of RoBERTa-large" if beside else LEFT_OUT
+    more = [f"{markers}; heads not counted; 0 is not drawn", *protocol(scope, tasks)]
+    title, notes = "Figure 1: average score against trainable parameters", average_notes(scope, tasks)
+    panel = Panel("", "trainable parameters without the head (log scale)", axis_label(tasks), series, log=True)
     return Chart([panel], Table(title, 1, header, [[line] for line in lines], notes, more))
 
 
 def _point(parameters: int | None, score: float | None) -> list[Point]:
-    """Nothing where one of them is not known, and for no parameters, which a logarithmic axis has no place for."""
+    """Return nothing where one is not known, and for no parameters, which a logarithmic axis has no place for."""
     return [(parameters, score)] if parameters and score is not None else []
 
 
 def generator_chart(results: Results, choice: Choice) -> Chart:
-    """Figure 3: S, M and L generators whose input is the same for all layers or the previous layer's output."""
-    scope = take_runs(results, choice, (choice.k,), wants=SCORE_TABLES[6].wants)
-    ours = averages_of(results, choice, scope, itemgetter("row"))
-    beside_paper = scope.stands_beside_paper(choice)
-    block = paper().blocks[6].get(choice.k, {}) if beside_paper else {}
-    variants = dict.fromkeys(tuple(row.split("-")[1:]) for row in choice.pick([*block, *ours.rows]))
+    """Return Figure 3: S, M and L generators with the same input for all layers, or the previous layer's output."""
+    scope = take_runs(results, choice, (choice.k,), wants=belongs_to(6))
+    ours, tasks, beside = scope.rows("row"), tasks_of(scope, choice), scope.stands_beside_paper(choice)
+    refuse_empty(results, tasks, (mean_test(row, tasks) for row in ours.values()))
+    block = paper().blocks[6].get(choice.k, {}) if beside else {}
+    variants = dict.fromkeys(tuple(row.split("-")[1:]) for row in choice.pick([*block, *ours]))
     series, groups = [], []
     for style, (size, source) in enumerate(variants):
         names = [f"{sharing}-{size}-{source}" for sharing in SHARING]
-        mine = [ours.test(name) for name in names]
-        papers = [block[name].average(ours.tasks, paper().tasks) if name in block else None for name in names]
+        rows = [ours.get(name, {}) for name in names]
+        mine = [mean_test(row, tasks) for row in rows]
+        papers = [block[name].average(tasks, paper().tasks) if name in block else None for name in names]
         for whose, heights in (("ours", mine), ("paper", papers)):
-            points = [(sharing, height) for sharing, height in zip(SHARING, heights) if height is not None]
             label = f"{whose}: m = {size}, input: {INPUTS[source]}"
-            series += [Series(label, points, style, of_paper=whose == "paper")] if points else []
-        lines = {"ours": [ours.text(name) for name in names]}
-        if beside_paper:
+            series.append(Series(label, known_points(SHARING, heights), style, of_paper=whose == "paper"))
+        lines = {"ours": [average_text(row, tasks) for row in rows]}
+        if beside:
             lines["paper"] = [score_text(score, unknown=NOTHING) for score in papers]
             lines["difference"] = [signed_difference(*both) for both in zip(mine, papers)]
         groups.append([[size, INPUTS[source], name, *cells] for name, cells in lines.items()])
     title = "Figure 3: multi-layer generators that share weights and bias (S), weights (M) or nothing (L)"
-    panel = Panel("", "sharing over layers", ours.axis_label, series, groups=SHARING)
-    more = [*([] if beside_paper else [LEFT_OUT]), *protocol(scope, ours.tasks)]
-    header, notes = ["m", "input", "values", *SHARING], average_notes(scope, ours.tasks)
+    panel = Panel("", "sharing over layers", axis_label(tasks), series, groups=SHARING)
+    more = [*([] if beside else [LEFT_OUT]), *protocol(scope, tasks)]
+    header, notes = ["m", "input", "values", *SHARING], average_notes(scope, tasks)
     return Chart([panel], Table(title, 3, header, groups, notes, more))
 
 
-def take_varying(results: Results, choice: Choice, free: Collection[str]) -> Scope:
-    """The runs with prompts that differ in what ``free`` names, within a row and task.
-
-    Raises:
-        InputError: see ``take_runs``; there are no such runs.
-    """
-    scope = take_runs(results, choice, (choice.k,), free, is_prompted).varying(free)
-    if not scope.done:
+def take_varying(results: Results, choice: Choice, *free: str) -> Scope:
+    """Return the runs with prompts that differ in what ``free`` names, within a row and task."""
+    scope = take_runs(results, choice, (choice.k,), free, is_prompted)
+    cell = itemgetter("row", "task")
+    cells = grouped(scope.done, cell).items()
+    vary = {name for name, runs in cells if len({tuple(run[key] for key in free) for run in runs}) > 1}
+    done, failed = ([run for run in runs if cell(run) in vary] for runs in (scope.done, scope.failed))
+    if not done:
         what = " or ".join(name.replace("_", " ") for name in free)
         raise InputError(f"{results.place}: no row has runs of a task with more than one {what}: run a sweep of them")
-    return scope
+    return Scope(done, failed, scope.asked)
 
 
 def length_chart(results: Results, choice: Choice) -> Chart:
-    """Figure 9: average score against prompt length, of all rows with more than one length."""
-    scope = take_varying(results, choice, ["prompt_length"])
-    ours = averages_of(results, choice, scope, itemgetter("row", "prompt_length"))
-    lengths = sorted({length for _, length in ours.rows})
+    """Return Figure 9: average score against prompt length, of all rows with more than one length."""
+    scope = take_varying(results, choice, "prompt_length")
+    ours, tasks = scope.rows("row", "prompt_length"), tasks_of(scope, choice)
+    refuse_empty(results, tasks, (mean_test(row, tasks) for row in ours.values()))
+    lengths = sorted({length for _, length in ours})
     series, lines = [], []
-    for style, row in enumerate(choice.pick(row for row, _ in ours.rows)):
-        scores = [ours.test((row, length)) for length in lengths]
-        points = [(length, score) for length, score in zip(lengths, scores) if score is not None]
-        series += [Series(row, points, style)] if points else []
-        lines.append([[row, *(ours.text((row, length)) for length in lengths)]])
-    panel = Panel("", "prompt length (rows)", ours.axis_label, series, whole=True)
-    header, notes, more = ["method", *map(str, lengths)], average_notes(scope, ours.tasks), protocol(scope, ours.tasks)
+    for style, name in enumerate(choice.pick(name for name, _ in ours)):
+        rows = [ours.get((name, length), {}) for length in lengths]
+        series.append(Series(name, known_points(lengths, (mean_test(row, tasks) for row in rows)), style))
+        lines.append([[name, *(average_text(row, tasks) for row in rows)]])
+    panel = Panel("", "prompt length (rows)", axis_label(tasks), series, whole=True)
+    header, notes, more = ["method", *map(str, lengths)], average_notes(scope, tasks), protocol(scope, tasks)
     return Chart([panel], Table("Figure 9: impact of prompt length", 1, header, lines, notes, more))
 
 
@@ -174,101 +162,85 @@ LINES = (
     "solid: single sentences; dashed: pairs; (a) holds the supplementary and (b) the downstream position at the place "
     "with the best mean dev score"
 )
+Place = tuple[int | None, int]  # positions in supplementary training, None without one, and in the task
 
 
-class GridPlace(NamedTuple):
-    """Positions of the prompt; ``supplementary`` is None without supplementary training."""
-
-    supplementary: int | None
-    downstream: int
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The scores of a row at all its places, and the tasks of one kind that averages are over."""
-
-    row: str
-    kind: str
-    tasks: tuple[str, ...]
-    places: dict[GridPlace, RowScores]
-
-    def test(self, place: GridPlace) -> float | None:
-        return mean_test(self.places[place], self.tasks)
-
-    @property
-    def best(self) -> GridPlace | None:
-        """By dev score, of equal ones the first: without supplementary training, then by position."""
-        devs = {place: mean_dev(scores, self.tasks) for place, scores in self.places.items()}
-        known = {place: round(dev, DIGITS) for place, dev in devs.items() if dev is not None}
-        return min(known, key=lambda place: (-known[place], _first(place)), default=None)
-
-    @property
-    def supplementary(self) -> list[int | None]:
-        return list(dict.fromkeys(place.supplementary for place in sorted(self.places, key=_first)))
-
-    def cell(self, place: GridPlace) -> str:
-        if place.downstream not in POSITIONS[self.kind]:
-            return NOTHING
-        scores = self.places.get(place, {})
-        return score_text(mean_test(scores, self.tasks), std_of_mean(scores, self.tasks))
-
-    def points(self, axis: str) -> list[tuple[int, float]]:
-        """(position, score) along ``downstream`` or ``supplementary`` through the best place."""
-        best, held = self.best, "supplementary" if axis == "downstream" else "downstream"
-        through = [place for place in self.places if best and getattr(place, held) == getattr(best, held)]
-        points = [(getattr(place, axis), self.test(place)) for place in through]
-        return sorted((position, score) for position, score in points if position is not None and score is not None)
-
-
-def _first(place: GridPlace) -> tuple[int, int]:
-    """What places are sorted by."""
-    return -1 if place.supplementary is None else place.supplementary, place.downstream
+def _first(place: Place) -> tuple[int, int]:
+    """Return what places are sorted by: without supplementary training first."""
+    return -1 if place[0] is None else place[0], place[1]
 
 
 def position_chart(results: Results, choice: Choice) -> Chart:
-    """Figure 7: lines for each row with prompts and each kind of tasks; the table has the whole grid."""
-    scope = take_varying(results, choice, ["position", "supplementary_position"])
+    """Return Figure 7: lines for each row with prompts and each kind of tasks; the table has the whole grid."""
+    scope = take_varying(results, choice, "position", "supplementary_position")
     choice.pick(run["row"] for run in scope.done)
     tasks = tasks_of(scope, choice)
-    grids = [grid for kind in POSITIONS for grid in _grids(scope, tasks, kind)]
-    refuse_empty(results, tasks, [grid.test(place) for grid in grids for place in grid.places])
-    panels = [
-        _panel(grids, "(a) downstream tasks", "downstream"),
-        _panel(grids, "(b) supplementary training", "supplementary"),
-    ]
-    downstream = sorted({place.downstream for grid in grids for place in grid.places})
-    groups = [
-        [
-            [grid.row, grid.kind, "none" if position is None else str(position)]
-            + [grid.cell(GridPlace(position, other)) for other in downstream]
-            for position in grid.supplementary
+    grids: dict[tuple[str, str], dict[Place, RowScores]] = {}
+    for kind in POSITIONS:
+        part = Scope([run for run in scope.done if kind_of(run["task"]) == kind], scope.failed)
+        for (row, *place), of_place in part.rows("row", "supplementary_position", "position").items():
+            grids.setdefault((row, kind), {})[(place[0], place[1])] = of_place
+    of_kind = {kind: [task for task in tasks if kind_of(task) == kind] for kind in POSITIONS}
+    refuse_empty(
+        results, tasks, (mean_test(row, of_kind[kind]) for (_, kind), grid in grids.items() for row in grid.values())
+    )
+    rows = list(dict.fromkeys(row for row, _ in grids))
+    panels = []
+    for title, axis in (("(a) downstream tasks", 1), ("(b) supplementary training", 0)):
+        series = [
+            Series(f"{row}, {kind}", _through_best(grid, of_kind[kind], axis), rows.index(row), dashed=kind == PAIRS)
+            for (row, kind), grid in grids.items()
         ]
-        for grid in grids
-    ]
+        panels.append(Panel(title, f"prompt position, {title[4:]}", "mean test score (x100)", series, whole=True))
+    downstream = sorted({place[1] for grid in grids.values() for place in grid})
+    groups = []
+    for (row, kind), grid in grids.items():
+        lines = []
+        for supplementary in dict.fromkeys(place[0] for place in sorted(grid, key=_first)):
+            texts = {at: average_text(grid.get((supplementary, at), {}), of_kind[kind]) for at in POSITIONS[kind]}
+            cells = [texts.get(at, NOTHING) for at in downstream]
+            lines.append([row, kind, "none" if supplementary is None else str(supplementary), *cells])
+        groups.append(lines)
     header = ["method", "tasks", "supplementary", *(f"position {position}" for position in downstream)]
     notes, more = average_notes(scope, tasks, of_kinds=True), [LINES, *protocol(scope, tasks)]
     return Chart(panels, Table("Figure 7: impact of the prompt's position", 3, header, groups, notes, more))
 
 
-def _grids(scope: Scope, tasks: Collection[str], kind: str) -> list[Grid]:
-    of_kind = tuple(task for task in tasks if kind_of(task) == kind)
-    done = [run for run in scope.done if kind_of(run["task"]) == kind]
-    places: dict[str, dict[GridPlace, RowScores]] = {}
-    keys = itemgetter("row", "supplementary_position", "position")
-    for (row, *place), scores in rows_of(done, keys, scope.failed).items():
-        places.setdefault(row, {})[GridPlace(*place)] = scores
-    return [Grid(row, kind, of_kind, there) for row, there in places.items()]
+def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis: int) -> list[Point]:
+    """Return (position, score) along an axis through the best place by dev score, of equal ones the first."""
+    devs = {place: mean_over({task: score.dev for task, score in row.items()}, tasks) for place, row in grid.items()}
+    known = {place: round(dev, DIGITS) for place, dev in devs.items() if dev is not None}
+    if not known:
+        return []
+    best = min(known, key=lambda place: (-known[place], _first(place)))
+    through = {place[axis]: mean_test(row, tasks) for place, row in grid.items() if place[1 - axis] == best[1 - axis]}
+    positions = sorted(position for position in through if position is not None)
+    return known_points(positions, map(through.__getitem__, positions))
 
 
-def _panel(grids: list[Grid], title: str, axis: str) -> Panel:
-    """A line for each grid that has points."""
-    rows = list(dict.fromkeys(grid.row for grid in grids))
-    series = [
-        Series(f"{grid.row}, {grid.kind}", points, rows.index(grid.row), dashed=grid.kind == PAIRS)
-        for grid in grids
-        if (points := grid.points(axis))
-    ]
-    return Panel(title, f"prompt position, {title[4:]}", "mean test score (x100)", series, whole=True)
+# --- figures of other papers ---------------------------------------------------------------------
+
+
+def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
+    """Return scores of rows against the number in their names."""
+    scope, rows, tasks, said = find_runs(spec, results, choice)
+    places = {place: name for name in choice.pick(rows) if (place := spec.parts(name)) is not None}
+    numbers = sorted({number for _, number in places})
+    panels, groups, means = [], [], []
+    for over, of_panel in (spec.averages or {column: [column] for column in spec.columns}).items():
+        columns = [column for column in of_panel if column in tasks]
+        if not columns:
+            continue
+        series = []
+        for style, line in enumerate(dict.fromkeys(line for line, _ in places)):
+            scores = [mean_test(rows.get(places.get((line, number), ""), {}), columns) for number in numbers]
+            series.append(Series(line, known_points(numbers, scores), style))
+            groups.append([[line, over, *map(score_text, scores)]])
+        panels.append(Panel(over, spec.xlabel, "mean test score (x100)", series, whole=True))
+        means += [f"{over}: mean of {', '.join(columns)}"] if spec.averages else []
+    header, more = ["method", "task", *map(str, numbers)], [*means, spec.xlabel, *protocol(scope, (), "")]
+    notes = [f"{settings_note(scope)}, {CHOSEN_BY}", *said]
+    return Chart(panels, Table(spec.heading, 2, header, groups, notes, more))
 
 
 # --- dev scores over the updates -----------------------------------------------------------------
@@ -282,16 +254,16 @@ BEST = "the checkpoint of each run is that of its own best validation"
 
 
 def curve_of(score: Score) -> list[tuple[float, float]]:
-    """(updates, mean over seeds) where all of the seeds were validated; of a run that does not say, nothing."""
-    curves = [{updates: dev for updates, dev in run.get("dev_curve") or ()} for run in score.runs]
+    """Return (updates, mean over seeds) where all of the seeds were validated; nothing of a run that does not say."""
+    curves = [dict(run.get("dev_curve") or ()) for run in score.runs]
     shared = set.intersection(*map(set, curves))
     return [(updates, mean(curve[updates] for curve in curves)) for updates in sorted(shared)]
 
 
 def unshared(rows: Mapping[str, RowScores]) -> list[str]:
-    """Where a mean leaves validations out: batches of at most so many tokens end epochs at a seed's own updates.
+    """Return where a mean leaves validations out, and where there are none, as in old records.
 
-    And where there are none, as in old records.
+    Batches of at most so many tokens end epochs at a seed's own updates.
     """
     parts, silent = [], []
     for row, of_row in rows.items():
@@ -305,50 +277,42 @@ def unshared(rows: Mapping[str, RowScores]) -> list[str]:
         "validations that not all seeds have after the same updates are left out": parts,
         "no line, as the records do not say the dev score over the updates": silent,
     }
-    return [f"{what}: {'; '.join(where)}" for what, where in said.items() if where]
+    return [f"{what}: {'; '.join(places)}" for what, places in said.items() if places]
 
 
 def curve_chart(results: Results, choice: Choice) -> Chart:
-    """A panel for each task, a line for each row; the table has what decides whether training was long enough.
-
-    Raises:
-        InputError: see ``take_runs``; no record says the dev score over the updates.
-    """
+    """Return a panel for each task, a line for each row; the table says whether training was long enough."""
     scope = take_runs(results, choice, (choice.k,))
-    rows, tasks = rows_of(scope.done, failed=scope.failed), tasks_of(scope, choice)
+    rows, tasks = scope.rows("row"), tasks_of(scope, choice)
     names = choice.pick(rows)
     if not any(curve_of(score) for row in rows.values() for score in row.values()):
         raise InputError(f"{results.place}: its records do not say the dev score over the updates: sweep again")
     panels, groups = [], []
     for task in tasks:
-        series = [
-            Series(name, curve, style)
-            for style, name in enumerate(names)
-            if task in rows[name] and (curve := curve_of(rows[name][task]))
-        ]
+        curves = {name: curve_of(rows[name][task]) if task in rows[name] else [] for name in names}
+        series = [Series(name, curve, style) for style, (name, curve) in enumerate(curves.items())]
         panels.append(Panel(task_label(task, choice.k), "updates", "mean dev score (x100)", series))
-        groups.append([[task, name, *_cells(rows[name], task)] for name in names])
-    how = DEV_SCORES.format(", ".join(map(str, seeds_of(scope))))
+        groups.append([[task, name, *_curve_cells(rows[name].get(task), curve)] for name, curve in curves.items()])
+    how = DEV_SCORES.format(", ".join(map(str, scope.seeds)))
     notes, more = [how, BEST, *figure_warnings(scope, unshared(rows))], protocol(scope, tasks)
     return Chart(panels, Table("Dev scores over the updates", 2, HEADER, groups, notes, more))
 
 
-def _cells(row: RowScores, task: str) -> list[str]:
-    """Of the header, from the learning rate on."""
-    curve = curve_of(row[task]) if task in row else []
-    if not curve:
+def _curve_cells(score: Score | None, curve: list[tuple[float, float]]) -> list[str]:
+    """Return the cells of the header, from the learning rate on."""
+    if score is None or not curve:
         return [MISSING] * (len(HEADER) - 2)
     last, end = curve[-1]
     at, best = max(curve, key=lambda point: (round(point[1], DIGITS), -point[0]))
     _, half = min(curve, key=lambda point: abs(point[0] - last / 2))
-    scores = [curve[0][1], half, best]
-    return [f"{row[task].lr:g}", *map(score_text, scores), f"{at:,}", score_text(end), f"{last:,}"]
+    return [f"{score.lr:g}", *map(score_text, (curve[0][1], half, best)), f"{at:,}", score_text(end), f"{last:,}"]
 
 
-CHARTS: dict[int | str, Callable[[Results, Choice], Chart]] = {
+FIGURES: dict[int | str, Callable[[Results, Choice], Chart]] = {
     1: parameter_chart,
     3: generator_chart,
     7: position_chart,
     9: length_chart,
     "curves": curve_chart,
+    **{name: partial(series_chart, spec) for name, spec in papers().figures.items()},
 }

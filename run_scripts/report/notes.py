@@ -7,16 +7,15 @@ The first lines are few: how the scores came about, what the columns are, and wa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
 from preprocess.tasks import TASKS
 
 from ..run.experiment import ARROW
-from .choice import CHOSEN, FINGERPRINTS, LENGTH, TESTED, Scope, versions_of_data
+from .choice import CHOSEN, LENGTH, TESTED, RowScores, Scope, Score
 from .records import (
-    NOT_RECORDED,
     PROMPT,
     Run,
     architecture,
@@ -30,10 +29,9 @@ from .records import (
     kind_of,
     task_label,
 )
-from .scores import RowScores, rows_of
 
-Rows = dict[str, None]  # in their order
 ScoresOfK = Mapping[Any, RowScores]  # by (K, row, ...)
+FINGERPRINTS = ("read_sha256", "data_sha256")  # of what a run read of its data; of that and all word vectors there
 MEAN_OF = {
     "acc_and_f1": "mean of accuracy and F1",
     "pearson_and_spearman": "mean of Pearson's and Spearman's correlation",
@@ -43,6 +41,7 @@ MEAN_OF = {
     "f1a_and_em": "mean of F1 over all answers and of questions without a mistake",
     "choice_f1_and_em": "mean of F1 and exact match of the chosen answers",
 }
+DRAWN = "a development set drawn with the training examples"
 AS_THE_AUTHORS = (
     "as in the authors' scripts: a checkpoint by its accuracy, of STS-B by its loss, of tasks that they have not by "
     "the metric that is reported"
@@ -50,8 +49,8 @@ AS_THE_AUTHORS = (
 CHOSEN_ON = {
     ("full", "clean"): "examples held out of the training set",
     ("full", "paper"): f"the reported split itself, {AS_THE_AUTHORS}",
-    ("few-shot", "clean"): "a development set drawn with the training examples",
-    ("few-shot", "paper"): f"a development set drawn with the training examples, {AS_THE_AUTHORS}",
+    ("few-shot", "clean"): DRAWN,
+    ("few-shot", "paper"): f"{DRAWN}, {AS_THE_AUTHORS}",
 }
 
 
@@ -63,32 +62,37 @@ def distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:
 
 
 def differing_prompt(run: Run, runs: Collection[Run]) -> str:
-    """What of a run's prompt others of ``runs`` have otherwise: ``, position 4``."""
+    """Return what of a run's prompt others of ``runs`` have otherwise: ``, position 4``."""
     differing = [key for key in PROMPT if len({other[key] for other in runs}) > 1]
     return "".join(f", {key.replace('_', ' ')} {run[key]}" for key in differing)
 
 
-def by_value(found: Iterable[tuple[Hashable, str, str]]) -> dict[Any, dict[str, Rows]]:
-    """(value, place, row) -> value -> place -> rows, each once."""
-    values: dict[Any, dict[str, Rows]] = {}
+def where(found: Iterable[tuple[Hashable, str, str]]) -> dict[Any, str]:
+    """Return value -> ``a, b on CR; c on MR``, of values, places and rows; the place "" is everywhere."""
+    values: dict[Any, dict[str, dict[str, None]]] = {}
     for value, place, row in found:
         values.setdefault(value, {}).setdefault(place, {})[row] = None
-    return values
+    return {
+        value: "; ".join(", ".join(rows) + (place and f" on {place}") for place, rows in places.items())
+        for value, places in values.items()
+    }
 
 
-def rows_by_place(places: Mapping[str, Iterable[str]]) -> str:
-    """``a, b on CR; c on MR``; the place "" is everywhere."""
-    return "; ".join(", ".join(rows) + (place and f" on {place}") for place, rows in places.items())
+def usual_first(found: Iterable[tuple[str, str, str]], usual: Collection[str]) -> str:
+    """Return the usual value, and each other one with its places."""
+    others = [f"{value} ({places})" for value, places in where(found).items() if value not in usual]
+    return "; ".join([*usual, *others])
 
 
-def of_rows(runs: Iterable[Run], value: Callable[[Run], str]) -> str:
-    """The value that all runs have, or each with the rows that have it."""
-    found = {each: dict.fromkeys(run["row"] for run in group) for each, group in grouped(runs, value).items()}
-    return ", ".join(f"{each} ({', '.join(found[each])})" if len(found) > 1 else each for each in sorted(found))
+def cells_of(rows: ScoresOfK) -> Iterator[tuple[str, str, Score]]:
+    """Yield row, task with its K, and score."""
+    for (k, row, *_), of_row in rows.items():
+        for task, score in of_row.items():
+            yield row, task_label(task, k), score
 
 
 def in_one_line(warnings: Iterable[str]) -> list[str]:
-    """Warnings as the last of the few lines that stand below a table."""
+    """Return warnings as the last of the few lines that stand below a table."""
     line = ". ".join(warnings)
     return [line] if line else []
 
@@ -96,86 +100,77 @@ def in_one_line(warnings: Iterable[str]) -> list[str]:
 # --- how the scores came about -------------------------------------------------------------------
 
 
-def settings_note(seeds: Collection[int], scores: str = "scores") -> str:
-    named = ", ".join(map(str, seeds))
-    return f"{scores}: mean (±sample standard deviation) of test scores, x100, over seeds {named}"
+def settings_note(scope: Scope, scores: str = "scores") -> str:
+    """Return the first line below a table; ``scores`` is what it calls them."""
+    seeds = ", ".join(map(str, scope.seeds))
+    return f"{scores}: mean (±sample standard deviation) of test scores, x100, over seeds {seeds}"
 
 
 def score_note(scope: Scope, scores: str = "ours") -> str:
-    """The first line below a table; ``scores`` is what it calls them."""
-    chosen = "at the learning rate with the best mean dev score of each row and task"
-    return f"{settings_note(seeds_of(scope), scores)}, {chosen}"
+    return f"{settings_note(scope, scores)}, at the learning rate with the best mean dev score of each row and task"
 
 
-def protocol(scope: Scope, tasks: Collection[str]) -> list[str]:
-    """Learning rates, selection, metrics, and the backbones, prompts and options of the runs."""
+def protocol(scope: Scope, tasks: Collection[str], chosen: str = "not as in the paper: ") -> list[str]:
+    """Return learning rates, selection, metrics of ``tasks``, backbones, prompts, settings, options and hardware."""
+    runs = scope.done
     return [
-        *rates_tried(scope.done),
-        *rates_compared(rows_of(scope.done, itemgetter("k", "row", *PROMPT), scope.failed)),
-        *selection_notes(scope.done),
-        metrics_note(tasks),
-        *setup_notes(scope.done),
+        *rates_tried(runs),
+        *rates_compared(scope.rows("k", "row", *PROMPT)),
+        *selection_notes(runs),
+        *metrics_note(tasks),
+        variants_note(runs, chosen),
+        *options_note(runs),
+        *hardware_note(runs),
     ]
 
 
-def setup_notes(runs: Collection[Run], chosen: str = "not as in the paper: ") -> list[str]:
-    """Backbones, prompts, settings, options and hardware of the runs."""
-    return [variants_note(runs, chosen), *options_note(runs), *hardware_note(runs)]
-
-
 def selection_notes(runs: Iterable[Run]) -> list[str]:
-    """What learning rate and checkpoint were chosen on, of each setting."""
+    """Return what learning rate and checkpoint were chosen on, of each setting."""
     notes = []
     for (setting, selection), group in grouped(runs, itemgetter("setting", "selection")).items():
-        ks = sorted({run["k"] for run in group} - {None})
-        examples = f" with K = {', '.join(map(str, ks))}" if ks else ""
+        ks = distinct((run for run in group if run["k"] is not None), itemgetter("k"))
         chosen_on = f"learning rate and checkpoint chosen on {CHOSEN_ON[setting, selection]}"
-        notes.append(f"setting {setting}{examples}; selection {selection}: {chosen_on}")
+        notes.append(f"setting {setting}{ks and f' with K = {ks}'}; selection {selection}: {chosen_on}")
     return notes
 
 
-def seeds_of(scope: Scope) -> list[int]:
-    """Of the runs, and those that were asked for: a score without one of them says so."""
-    return sorted({*scope.seeds, *(run["seed"] for run in (*scope.done, *scope.failed))})
-
-
-def metrics_note(tasks: Collection[str]) -> str:
+def metrics_note(tasks: Collection[str]) -> list[str]:
     named = {metric: [task for task in tasks if TASKS[task].metric == metric] for metric in MEAN_OF}
     special = [f"{', '.join(of)}: {MEAN_OF[metric]}" for metric, of in named.items() if of]
-    return "; ".join(["metric: accuracy", *special])
+    return ["; ".join(["metric: accuracy", *special])] if tasks else []
 
 
-def variants_note(runs: Iterable[Run], chosen: str = "not as in the paper: ") -> str:
-    """Backbones, what prompts the runs have, and what was chosen of their settings, behind the words ``chosen``."""
-    runs = list(runs)
+def variants_note(runs: Collection[Run], chosen: str = "") -> str:
+    """Return backbones, what prompts the runs have, and what was chosen of their settings, behind ``chosen``."""
+    backbones = {name: dict.fromkeys(run["row"] for run in of) for name, of in grouped(runs, backbone_label).items()}
+    several = len(backbones) > 1
+    named = [f"{name} ({', '.join(backbones[name])})" if several else name for name in sorted(backbones)]
+    parts = [f"{distinct(runs, architecture)} with backbone {', '.join(named)}"]
     prompted = list(filter(is_prompted, runs))
-    parts = [f"{distinct(runs, architecture)} with backbone {of_rows(runs, backbone_label)}"]
     for kind, group in grouped(prompted, lambda run: kind_of(run["task"])).items():
         parts.append(f"prompt position of {kind} {distinct(group, itemgetter('position'))}")
     if prompted:
         parts.append(f"prompt length {distinct(prompted, itemgetter('prompt_length'))}")
     supplemented = [run for run in runs if run["supplementary_position"] is not None]
-    for row, group in grouped(supplemented, lambda run: run["row"]).items():
+    for row, group in grouped(supplemented, itemgetter("row")).items():
         places = distinct(group, itemgetter("supplementary_position"))
         parts.append(f"{row} after supplementary training, position {places}")
-    settings = [_setting(runs, key) for key in CHOSEN if any(run.get(key) is not None for run in runs)]
-    return "; ".join([*parts, *([chosen + "; ".join(settings)] if settings else [])])
+    settings = "; ".join(_setting(runs, key) for key in CHOSEN if any(run.get(key) is not None for run in runs))
+    return "; ".join([*parts, *([chosen + settings] if settings else [])])
 
 
-def _setting(runs: list[Run], key: str) -> str:
-    """``max update 120, 200``, and the rows where only some have it, with the task where not on all."""
+def _setting(runs: Collection[Run], key: str) -> str:
+    """Return ``max update 120, 200``, and the rows where only some have it, with the task where not on all."""
     given = [run for run in runs if run.get(key) is not None]
-    others = [run for run in runs if run.get(key) is None]
-    rows = {run["row"] for run in others}
-    where = dict.fromkeys(cell_label(run) if run["row"] in rows else run["row"] for run in given)
+    rows = {run["row"] for run in runs if run.get(key) is None}
+    places = dict.fromkeys(cell_label(run) if run["row"] in rows else run["row"] for run in given)
     values = f"{key.replace('_', ' ')} {distinct(given, itemgetter(key))}"
-    return f"{values} ({', '.join(where)})" if others else values
+    return f"{values} ({', '.join(places)})" if rows else values
 
 
-def options_note(runs: Iterable[Run]) -> list[str]:
-    """What fairseq-train was given besides the paper's settings: to all runs, to those of a row, of a row on a task,
+def options_note(runs: Collection[Run]) -> list[str]:
+    """Return what fairseq-train was given besides the paper's settings: all runs, those of a row, of a row on a task,
     and of a K or prompt of these."""
-    runs = list(runs)
     shared = _given_to_all(runs)
     found = [("", shared)]
     for row, of_row in grouped(runs, itemgetter("row")).items():
@@ -187,22 +182,20 @@ def options_note(runs: Iterable[Run]) -> list[str]:
             for group in grouped(of_task, itemgetter("k", *PROMPT)).values():
                 rest = {option for option in _given_to_all(group) - by_task if not option.startswith(LENGTH)}
                 found.append((cell_label(group[0]) + differing_prompt(group[0], of_task), rest))
-    where: dict[tuple[str, ...], list[str]] = {}
+    names: dict[str, list[str]] = {}
     for name, options in found:
-        if options:
-            where.setdefault(tuple(sorted(options)), []).append(name)
-    parts = [f"{', '.join(names)}: {' '.join(options)}".removeprefix(": ") for options, names in where.items()]
+        names.setdefault(" ".join(sorted(options)), []).append(name)
+    parts = [f"{', '.join(of)}: {options}".removeprefix(": ") for options, of in names.items() if options]
     return [f"options besides the paper's: {'; '.join(parts)}"] if parts else []
 
 
 def _given_to_all(runs: Iterable[Run]) -> set[str]:
-    return set.intersection(
-        *({f"{name} {value}".strip() for name, value in asked_options(run).items()} for run in runs)
-    )
+    given = ({f"{name} {value}".strip() for name, value in asked_options(run).items()} for run in runs)
+    return set.intersection(*given)
 
 
 def hardware_note(runs: Iterable[Run]) -> list[str]:
-    hardware = sorted({hardware_of(run) or NOT_RECORDED for run in runs})
+    hardware = sorted(set(map(hardware_of, runs)))
     return [f"runs on {' and on '.join(hardware)}"] if len(hardware) > 1 else []
 
 
@@ -210,46 +203,39 @@ def hardware_note(runs: Iterable[Run]) -> list[str]:
 
 
 def rates_tried(runs: Iterable[Run]) -> list[str]:
-    """The learning rates of finished runs, as most cells of a table have them, and where others were tried."""
+    """Return the learning rates of finished runs, as most cells of a table have them, and where others were tried."""
     counts: Counter[str] = Counter()
     found = []
     for row, of_row in grouped(runs, itemgetter("row")).items():
         tried: dict[str, set[float]] = {}
         for run in of_row:
-            place = task_label(run["task"], run["k"]) + differing_prompt(run, of_row)
-            tried.setdefault(place, set()).add(run["lr"])
+            tried.setdefault(task_label(run["task"], run["k"]) + differing_prompt(run, of_row), set()).add(run["lr"])
         rates = {place: ", ".join(f"{lr:g}" for lr in sorted(lrs)) for place, lrs in tried.items()}
         counts.update(rates.values())
         everywhere = len(set(rates.values())) == 1
         found += [(text, "" if everywhere else place, row) for place, text in rates.items()]
-    usual = max(counts, key=counts.__getitem__)
-    others = [f"{rates} ({rows_by_place(at)})" for rates, at in by_value(found).items() if rates != usual]
-    return [f"learning rates tried: {'; '.join([usual, *others])}"]
+    return [f"learning rates tried: {usual_first(found, [counts.most_common(1)[0][0]])}"]
 
 
 def rates_compared(rows: ScoresOfK) -> list[str]:
-    """On which seeds learning rates without all seeds of the chosen one were compared with it."""
+    """Return on which seeds learning rates without all seeds of the chosen one were compared with it."""
     found = [
-        (f"seeds {', '.join(map(str, shared))}" if shared else "no seed", task_label(task, k), row)
-        for (k, row, *_), of_row in rows.items()
-        for task, score in of_row.items()
+        (f"seeds {', '.join(map(str, shared))}" if shared else "no seed", place, row)
+        for row, place, score in cells_of(rows)
         for shared in map(score.compared_on, score.others)
     ]
-    usual = [seeds for seeds, _ in Counter(seeds for seeds, *_ in found).most_common(1)]
-    others = [f"{seeds} ({rows_by_place(at)})" for seeds, at in by_value(found).items() if seeds not in usual]
-    on = "; ".join([*usual, *others])
+    on = usual_first(found, [seeds for seeds, _ in Counter(seeds for seeds, *_ in found).most_common(1)])
     return [f"learning rates without all of these seeds were compared on {on}"] if on else []
 
 
 def better_rates(rows: ScoresOfK) -> list[str]:
-    """Which learning rates were better than the chosen one on the seeds that both have: a sweep may have stopped."""
+    """Return which rates were better than the chosen one on the seeds that both have: a sweep may have stopped."""
     better = []
-    for (k, row, *_), of_row in rows.items():
-        for task, score in of_row.items():
-            for other in score.others:
-                shared = score.compared_on(other)
-                if shared and (there := other.dev_on(shared)) > (here := score.dev_on(shared)):
-                    better.append(f"{row} on {task_label(task, k)}, lr {other.lr:g}: {there:.1f} and not {here:.1f}")
+    for row, place, score in cells_of(rows):
+        for other in score.others:
+            shared = score.compared_on(other)
+            if shared and (there := other.dev_on(shared)) > (here := score.dev_on(shared)):
+                better.append(f"{row} on {place}, lr {other.lr:g}: {there:.1f} and not {here:.1f}")
     return [f"better there, and left out for want of seeds: {'; '.join(better)}"] if better else []
 
 
@@ -257,13 +243,13 @@ def better_rates(rows: ScoresOfK) -> list[str]:
 
 
 def warnings(scope: Scope, rows: ScoresOfK, fewer: str = "(n=...): fewer seeds;") -> list[str]:
-    """What a reader must know who compares two numbers of a table; ``fewer``: the beginning of ``fewer_seeds``."""
-    lacking = fewer_seeds(rows, seeds_of(scope), fewer)
+    """Return what must be known to compare two numbers of a table; ``fewer``: the beginning of ``fewer_seeds``."""
+    lacking = fewer_seeds(rows, scope.seeds, fewer)
     return [*lacking, *failures(scope.failed), *better_rates(rows), *data_note(scope.done)]
 
 
 def data_note(runs: Iterable[Run]) -> list[str]:
-    """Which runs on a task are of which data, where it is not the same for all: their examples are others then."""
+    """Return which runs on a task are of which data, where they differ: their examples are others then."""
     parts, certain = [], True
     for of_task in grouped(runs, lambda run: run["task"].split(ARROW)[-1]).values():
         versions = versions_of_data(of_task)
@@ -271,53 +257,65 @@ def data_note(runs: Iterable[Run]) -> list[str]:
             known = [run[key] for run in version for key in (TESTED, FINGERPRINTS[0]) if run.get(key) in fingerprints]
             certain = certain and bool(known)
             found = known[0] if known else version[0][FINGERPRINTS[1]]
-            parts.append(f"{found[:8]} of {rows_by_place(_places_of_rows(version, of_task))}")
+            parts.append(f"{found[:8]} of {_places_of_rows(version, of_task)}")
     said = "not the same data for all runs of a task"
     if not certain:
         said = f"perhaps {said}, or not the same word vectors beside it, which older fingerprints cover"
     return [f"{said}: {'; '.join(parts)}"] if parts else []
 
 
-def _places_of_rows(some: Iterable[Run], runs: Collection[Run]) -> dict[str, Rows]:
-    """Task -> rows, with K and prompt where others of ``runs`` are of the same row."""
+def versions_of_data(runs: Iterable[Run]) -> list[tuple[set[str], list[Run]]]:
+    """Return fingerprints, and the runs on a task that are of these; runs that say none are of no version.
+
+    Two runs are of the same data where either fingerprint is the same, or a third run says that both belong together.
+    """
+    versions: list[tuple[set[str], list[Run]]] = []
+    for run in runs:
+        names = [TESTED] if TESTED in run else FINGERPRINTS
+        known, members = {run[name] for name in names if run.get(name)}, [run]
+        for version in [version for version in versions if version[0] & known]:
+            versions.remove(version)
+            known, members = known | version[0], [*version[1], *members]
+        versions += [(known, members)] if known else []
+    return versions
+
+
+def _places_of_rows(some: Iterable[Run], runs: Collection[Run]) -> str:
+    """Return tasks and rows, with K and prompt where others of ``runs`` are of the same row."""
     found = []
     for (row, task), of_row in grouped(some, itemgetter("row", "task")).items():
         others = [run for run in runs if (run["row"], run["task"]) == (row, task)]
         for run in of_row:
             apart = task_label(task, run["k"]) + differing_prompt(run, others)
             found.append((None, apart if len(others) > len(of_row) else task, row))
-    return by_value(found)[None]
+    return where(found)[None]
 
 
 def fewer_seeds(rows: ScoresOfK, seeds: Collection[int], begin: str) -> list[str]:
-    """A note that says which seeds are missing where, if any.
+    """Return a note that says which seeds are missing where, if any.
 
     The prompt is named too, where another prompt of the same row and task lacks other seeds.
     """
     cells: dict[tuple[str, str], list[tuple[str, Run]]] = {}
-    for (k, row, *_), of_row in rows.items():
-        for task, score in of_row.items():
-            absent = ", ".join(map(str, sorted(set(seeds).difference(score.seeds))))
-            cells.setdefault((row, task_label(task, k)), []).append((absent, score.runs[0]))
+    for row, place, score in cells_of(rows):
+        absent = ", ".join(map(str, sorted(set(seeds).difference(score.seeds))))
+        cells.setdefault((row, place), []).append((absent, score.runs[0]))
     lacking = []
     for (row, place), found in cells.items():
         runs = [run for _, run in found] if len({absent for absent, _ in found}) > 1 else []
-        lacking += [
-            (None, f"{place}{differing_prompt(run, runs)} without {absent}", row) for absent, run in found if absent
-        ]
-    return [f"{begin} {rows_by_place(by_value(lacking)[None])}"] if lacking else []
+        for absent, run in found:
+            lacking += [(None, f"{place}{differing_prompt(run, runs)} without {absent}", row)] if absent else []
+    return [f"{begin} {where(lacking)[None]}"] if lacking else []
 
 
 def failures(runs: Collection[Run]) -> list[str]:
-    """Notes that name each run that would fail again, and count the others by row and task, if there are any."""
+    """Return notes that name each run that would fail again, and count the others by row and task, if any."""
     by_rate = grouped(filter(is_hopeless, runs), lambda run: (run["reason"], cell_label(run), run["lr"]))
     hopeless = [
-        f"{where}, lr {lr:g}, seed {distinct(group, itemgetter('seed'))}: {reason}"
-        for (reason, where, lr), group in by_rate.items()
+        f"{place}, lr {lr:g}, seed {distinct(group, itemgetter('seed'))}: {reason}"
+        for (reason, place, lr), group in by_rate.items()
     ]
     counts = Counter(cell_label(run) for run in runs if not is_hopeless(run))
     named = "; ".join(f"{name} {count}" for name, count in counts.items())
-    return [
-        *([f"learning rates that are out, and missing where no other is left: {'; '.join(hopeless)}"] * bool(hopeless)),
-        *([f"failed runs, left out: {counts.total()} ({named})"] * bool(counts)),
-    ]
+    out = [f"learning rates that are out, and missing where no other is left: {'; '.join(hopeless)}"]
+    return [*(out if hopeless else []), *([f"failed runs, left out: {counts.total()} ({named})"] if counts else [])]

@@ -33,22 +33,18 @@ MARK = re.compile(
 
 
 def renewed(page: str, drawn: bool = False) -> str:
-    """The page, with what each mark's command prints now; ``drawn``: figures are drawn, too."""
-    return MARK.sub(lambda mark: f"{mark[1]}```text\n{printed(command(mark, drawn))}```\n", page)
+    """Return the page, with what each mark's command prints now; ``drawn``: figures are drawn, too."""
 
+    def printed(mark: re.Match[str]) -> str:
+        words = shlex.split(mark["arguments"])
+        if "--out" in words and not drawn:
+            at = words.index("--out")
+            del words[at : at + 2]
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            report(words)
+        return f"{mark[1]}```text\n{said.getvalue()}```\n"
 
-def command(mark: re.Match[str], drawn: bool) -> list[str]:
-    """The arguments that a mark names, without the file of a figure unless it is ``drawn``."""
-    words = shlex.split(mark["arguments"])
-    at = len(words) if drawn or "--out" not in words else words.index("--out")
-    return words[:at] + words[at + 2 :]
-
-
-def printed(arguments: Sequence[str]) -> str:
-    """What ``python -m run_scripts.report ARGUMENTS`` prints."""
-    with contextlib.redirect_stdout(io.StringIO()) as said:
-        report(arguments)
-    return said.getvalue()
+    return MARK.sub(printed, page)
 
 
 @command_line("run_scripts")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -25,30 +25,14 @@ PAPER_VALUES = CONFIGS / VALUES
 
 @dataclass(frozen=True)
 class Printed:
-    """A row of a table of scores.
+    """A row of a table of scores."""
 
-    Attributes:
-        label: the paper's name of the row.
-        mean, std: column -> printed value, x100.
-        avg, voting: the printed average over all columns, of scores and of votes.
-        texts: by columns of the paper's own, whose tasks are none of ours.
-    """
-
-    label: str
-    mean: dict[str, float] = field(default_factory=dict)
+    label: str  # the paper's name of the row
+    mean: dict[str, float] = field(default_factory=dict)  # column -> printed value, x100
     std: dict[str, float] = field(default_factory=dict)
-    avg: float | None = None
-    voting: float | None = None
-    texts: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, row: Mapping[str, Any], columns: Sequence[str], beside: Sequence[str] = ()) -> Printed:
-        """``row``: as its file has it, values in the order of the columns, null where nothing is printed."""
-        by_column = {
-            key: {column: value for column, value in zip(columns, row.get(key, ())) if value is not None}
-            for key in ("mean", "std")
-        }
-        return cls(**{**row, **by_column, "texts": dict(zip(beside, row.get("texts", ())))})
+    avg: float | None = None  # the printed average over all columns, of scores
+    voting: float | None = None  # and of votes
+    texts: dict[str, str] = field(default_factory=dict)  # by columns of the paper alone, whose tasks we have not
 
     @property
     def says_something(self) -> bool:
@@ -56,7 +40,7 @@ class Printed:
         return bool(self.mean or self.texts)
 
     def average(self, columns: Collection[str], whole: Collection[str]) -> float | None:
-        """The printed average over the ``whole`` table, or the mean of the printed values of a part of its columns."""
+        """Return the printed average of the ``whole`` table, or the mean of printed values of a part of its columns."""
         if self.avg is not None and set(columns) == set(whole):
             return self.avg
         return mean(self.mean[column] for column in columns) if set(columns) <= self.mean.keys() else None
@@ -65,32 +49,27 @@ class Printed:
 Block = dict[str, Printed]  # row -> values
 
 
-@dataclass(frozen=True)
-class PaperCount:
-    """A row of Table 2: trainable parameters as printed, and as a number."""
-
-    label: str
-    printed: str
-    parameters: int
+def _block(rows: Mapping[str, Any], columns: Sequence[str], beside: Sequence[str] = ()) -> Block:
+    """Read rows as their file has them: values in the order of the columns, null where nothing is printed."""
+    found = {}
+    for name, row in rows.items():
+        values = {key: zip(columns, row.get(key, ())) for key in ("mean", "std")}
+        known = {key: {column: value for column, value in of if value is not None} for key, of in values.items()}
+        found[name] = Printed(**{**row, **known, "texts": dict(zip(beside, row.get("texts", ())))})
+    return found
 
 
 @dataclass(frozen=True)
 class Paper:
-    """IDPG's.
+    """IDPG's."""
 
-    Attributes:
-        tasks: the ten tasks in the order of the columns.
-        blocks: table -> K of few-shot training (None: full training) -> rows.
-        prompt_lengths: row -> rows of its prompt.
-    """
-
-    tasks: tuple[str, ...]
-    blocks: dict[int, dict[int | None, Block]]
-    counts: dict[str, PaperCount]
-    prompt_lengths: dict[str, int]
+    tasks: tuple[str, ...]  # ten, in the order of the columns
+    blocks: dict[int, dict[int | None, Block]]  # table -> K of few-shot training (None: full training) -> rows
+    counts: dict[str, dict[str, Any]]  # row of Table 2 -> trainable ``parameters``, and how they are ``printed``
+    prompt_lengths: dict[str, int]  # row -> rows of its prompt
 
     def is_ablation(self, row: str) -> bool:
-        """Whether a row belongs to Table 6 or 7, or is another sharing, size and input as in Table 6."""
+        """Return whether a row belongs to Table 6 or 7, or is another sharing, size and input as in Table 6."""
         return row in self.blocks[7][None] or GENERATOR.fullmatch(row) is not None
 
 
@@ -99,128 +78,65 @@ def paper() -> Paper:
     read = yaml.safe_load(PAPER_VALUES.read_text(encoding="utf-8"))
     tasks = tuple(read["tasks"])
     of_k = {3: read["table3"], **{table: {None: read[f"table{table}"]} for table in (1, 6, 7)}}
-    blocks = {
-        table: {k: {name: Printed.read(row, tasks) for name, row in rows.items()} for k, rows in by_k.items()}
-        for table, by_k in of_k.items()
-    }
-    counts = {name: PaperCount(**row) for name, row in read["table2"].items()}
-    return Paper(tasks, blocks, counts, read["prompt_lengths"])
+    blocks = {table: {k: _block(rows, tasks) for k, rows in by_k.items()} for table, by_k in of_k.items()}
+    return Paper(tasks, blocks, read["table2"], read["prompt_lengths"])
 
 
 # --- other papers --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class ScoreColumns:
-    """Columns of scores.
+class Compared:
+    """A table or figure of scores."""
 
-    Attributes:
-        heading: paper, number and title.
-        scored: by what, in words, and where the paper says so.
-        columns: tasks, or two tasks with an arrow between.
-        metrics: column -> metric, as records name it.
-        k: examples of the second task that were trained on, in columns of transfer.
-    """
-
-    heading: str
-    scored: str
-    columns: tuple[str, ...]
-    metrics: dict[str, str]
-    k: int | None = None
-
-    @property
-    def transfers(self) -> bool:
-        return any(ARROW in column for column in self.columns)
-
-    def has_row(self, row: str) -> bool:
-        """Whether runs of a row belong here, besides the paper's."""
-        return True
-
-
-@dataclass(frozen=True)
-class PaperTable(ScoreColumns):
-    """``blocks``: architecture -> rows; ``beside``: columns of the paper's own, whose tasks are none of ours."""
-
-    blocks: dict[str, Block] = field(default_factory=dict)
-    beside: tuple[str, ...] = ()
+    heading: str  # paper, number and title
+    scored: str  # by what, in words, and where the paper says so
+    columns: tuple[str, ...]  # tasks, or two tasks with an arrow between
+    metrics: dict[str, str]  # column -> metric, as records name it
+    k: int | None = None  # examples of the second task that were trained on, in columns of transfer
+    blocks: dict[str, Block] = field(default_factory=dict)  # of a table, architecture -> rows
+    beside: tuple[str, ...] = ()  # columns of the paper alone, whose tasks we have not
+    rows: str = ""  # of a figure, the pattern of the names of rows: line, number
+    xlabel: str = ""  # what the number is
+    averages: dict[str, list[str]] = field(default_factory=dict)  # panel -> columns of its mean; default: each is one
 
     @property
     def says_something(self) -> bool:
         return any(row.says_something for rows in self.blocks.values() for row in rows.values())
 
-
-@dataclass(frozen=True)
-class PaperSeries(ScoreColumns):
-    """A figure: rows that end with a number, ``pattern`` (line, number), which ``xlabel`` explains.
-
-    ``averages``: name -> columns whose mean is a panel; by default each column is one.
-    """
-
-    pattern: str = ""
-    xlabel: str = ""
-    averages: dict[str, list[str]] = field(default_factory=dict)
-
-    def panels(self, shown: Sequence[str]) -> dict[str, list[str]]:
-        """Of the columns that are shown."""
-        panels = self.averages or {column: [column] for column in self.columns}
-        kept = {name: [column for column in columns if column in shown] for name, columns in panels.items()}
-        return {name: columns for name, columns in kept.items() if columns}
-
-    def has_row(self, row: str) -> bool:
-        return self.parts(row) is not None
-
     def parts(self, row: str) -> tuple[str, int] | None:
-        found = re.fullmatch(self.pattern, row)
+        """Return the line and number of a row of a figure."""
+        found = re.fullmatch(self.rows, row)
         return None if found is None else (found[1], int(found[2]))
 
 
-@dataclass(frozen=True)
-class PaperCosts:
-    """A table of parameters or seconds, as its file has it."""
+class Papers(NamedTuple):
+    """By PAPER-NUMBER, such as idspam-2; ``costs``: tables of parameters or seconds, as their file has them."""
 
-    heading: str
-    values: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Papers:
-    """By PAPER-NUMBER, such as idspam-2."""
-
-    tables: dict[str, PaperTable] = field(default_factory=dict)
-    costs: dict[str, PaperCosts] = field(default_factory=dict)
-    figures: dict[str, PaperSeries] = field(default_factory=dict)
+    tables: dict[str, Compared]
+    costs: dict[str, dict[str, Any]]
+    figures: dict[str, Compared]
 
 
 @lru_cache(maxsize=1)
 def papers() -> Papers:
-    all_of_them = Papers()
+    found = Papers({}, {}, {})
     for path in sorted(CONFIGS.glob(f"*/{VALUES}")):
         read = yaml.safe_load(path.read_text(encoding="utf-8"))
-        for number, found in read.get("tables", {}).items():
-            name, what = f"{path.parent.name}-{number}", f", Table {number}" if number.isdecimal() else ""
-            heading = f"{read['paper']}{what}: {found['title']}"
-            if "blocks" in found:
-                all_of_them.tables[name] = _table(heading, found)
-            else:
-                all_of_them.costs[name] = PaperCosts(heading, found)
-        for number, found in read.get("figures", {}).items():
-            columns = _columns(f"{read['paper']}, Figure {number}: {found['title']}", found)
-            series = PaperSeries(*columns, found["rows"], found["xlabel"], found.get("averages", {}))
-            all_of_them.figures[f"{path.parent.name}-{number}"] = series
-    return all_of_them
+        for kind in ("tables", "figures"):
+            for number, values in read.get(kind, {}).items():
+                what = f", {kind[:-1].title()} {number}" if number.isdecimal() else ""
+                name, heading = f"{path.parent.name}-{number}", f"{read['paper']}{what}: {values.pop('title')}"
+                if "scored" in values:
+                    getattr(found, kind)[name] = _compared(heading, **values)
+                else:
+                    found.costs[name] = {"heading": heading, **values}
+    return found
 
 
-def _table(heading: str, found: Mapping[str, Any]) -> PaperTable:
-    beside = tuple(found.get("beside", ()))
-    blocks = {
-        arch: {name: Printed.read(row, found["columns"], beside) for name, row in rows.items()}
-        for arch, rows in found["blocks"].items()
-    }
-    return PaperTable(*_columns(heading, found), blocks, beside)
-
-
-def _columns(heading: str, found: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...], dict[str, str], int | None]:
-    """The values of ``ScoreColumns``."""
-    columns = tuple(found["columns"])
-    usual = {column: found.get("metric") or TASKS[column.split(ARROW)[-1]].metric for column in columns}
-    return heading, found["scored"], columns, {**usual, **found.get("metrics", {})}, found.get("k")
+def _compared(heading: str, columns: Sequence[str], metric: str | None = None, **values: Any) -> Compared:
+    usual = {column: metric or TASKS[column.split(ARROW)[-1]].metric for column in columns}
+    beside = tuple(values.pop("beside", ()))
+    blocks = {arch: _block(rows, columns, beside) for arch, rows in values.pop("blocks", {}).items()}
+    metrics = {**usual, **values.pop("metrics", {})}
+    return Compared(heading=heading, columns=tuple(columns), metrics=metrics, blocks=blocks, beside=beside, **values)

@@ -7,12 +7,12 @@ import io
 import itertools
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
+from tabulate import tabulate
 
 from preprocess.errors import escaped, shown
 
@@ -27,53 +27,32 @@ def signed(difference: float) -> str:
     return f"{round(difference, 1) + 0:+.1f}"  # adding 0 makes -0.0 positive
 
 
+def score_text(score: float | None, std: float | None = None, unknown: str = MISSING) -> str:
+    if score is None:
+        return unknown
+    return f"{score:.1f}" if std is None else f"{score:.1f}±{std:.1f}"
+
+
+def signed_difference(ours: float | None, papers: float | None) -> str:
+    return NOTHING if ours is None or papers is None else signed(ours - papers)
+
+
 @dataclass(frozen=True)
 class Table:
-    """Lines of cells in groups that stay together, and notes that belong below them.
-
-    Attributes:
-        names: how many of the first columns hold names rather than numbers.
-        notes: three at most.
-        more: further notes, which stand below the others if they are asked for.
-    """
+    """Lines of cells in groups that stay together, and notes that belong below them."""
 
     title: str
-    names: int
+    names: int  # how many of the first columns hold names rather than numbers
     header: list[str]
     groups: list[list[list[str]]]
-    notes: list[str]
-    more: list[str] = field(default_factory=list)
+    notes: list[str]  # three at most
+    more: list[str] = field(default_factory=list)  # which stand below the others if they are asked for
 
     @property
     def lines(self) -> list[list[str]]:
         return [line for group in self.groups for line in group]
 
 
-def _ampersands(cells: list[str], widths: list[int], sides: list[str]) -> str:
-    return " & ".join(map(str.strip, cells)) + r" \\"
-
-
-APART = ["linebetweenrows"]  # hidden between rows: tabulate draws it where SEPARATING_LINE stands, between groups
-TERMINAL = TableFormat(
-    lineabove=None,
-    linebelowheader=Line("", "-", "  ", ""),
-    linebetweenrows=Line("", "", "", ""),
-    linebelow=None,
-    headerrow=DataRow("", "  ", ""),
-    datarow=DataRow("", "  ", ""),
-    padding=0,
-    with_header_hide=APART,
-)
-BOOKTABS = TableFormat(
-    lineabove=Line(r"\toprule", "", "", ""),
-    linebelowheader=Line(r"\midrule", "", "", ""),
-    linebetweenrows=Line(r"\addlinespace", "", "", ""),
-    linebelow=Line(r"\bottomrule", "", "", ""),
-    headerrow=_ampersands,
-    datarow=_ampersands,
-    padding=0,
-    with_header_hide=APART,
-)
 MARKDOWN_SIGNS = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_|<>[]"})
 LATEX_SIGNS = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
@@ -82,19 +61,24 @@ LATEX_SIGNS = str.maketrans(
 )
 
 
-def _aligned(table: Table, layout: TableFormat | str, escaped: Callable[[str], str] = str) -> str:
-    """Header and lines, names to the left and numbers to the right; in our layouts groups of several stand apart."""
-    apart = isinstance(layout, TableFormat) and any(len(group) > 1 for group in table.groups)
-    lines: list[list[str]] = []
-    for group in table.groups:
-        lines += [[SEPARATING_LINE]] if lines and apart else []
-        lines += [[escaped(cell) for cell in line] for line in group]
+def _aligned(table: Table, layout: str, in_layout: Callable[[str], str]) -> list[str]:
+    """Return the header's two lines and a line for each of the table's, names to the left and numbers to the right."""
+    cells = [[in_layout(cell) for cell in line] for line in (table.header, *table.lines)]
     sides = ["left" if number < table.names else "right" for number in range(len(table.header))]
-    return tabulate(lines, list(map(escaped, table.header)), layout, colalign=sides, disable_numparse=True)
+    return tabulate(cells[1:], cells[0], layout, colalign=sides, disable_numparse=True).split("\n")
+
+
+def _apart(lines: Iterable[str], table: Table, gap: str) -> list[str]:
+    """Return the lines of a table with a gap between groups, if one of these has several lines."""
+    if all(len(group) == 1 for group in table.groups):
+        return list(lines)
+    left = iter(lines)
+    return [line for group in table.groups for line in (gap, *(next(left) for _ in group))][1:]
 
 
 def terminal(table: Table) -> str:
-    lines = [table.title, "", *_aligned(table, TERMINAL, shown).split("\n"), "", *table.notes]
+    head, rule, *body = _aligned(table, "simple", shown)
+    lines = [table.title, "", head, rule, *_apart(body, table, ""), "", *table.notes]
     return "".join(f"{escaped(line)}\n" for line in lines)
 
 
@@ -104,7 +88,7 @@ def _in_markdown(text: str) -> str:
 
 def markdown(table: Table) -> str:
     notes = [f"- {_in_markdown(note)}" for note in table.notes]
-    return "\n".join([f"**{_in_markdown(table.title)}**", "", _aligned(table, "pipe", _in_markdown), "", *notes]) + "\n"
+    return "\n".join([f"**{_in_markdown(table.title)}**", "", *_aligned(table, "pipe", _in_markdown), "", *notes, ""])
 
 
 def _in_latex(text: str) -> str:
@@ -112,8 +96,11 @@ def _in_latex(text: str) -> str:
 
 
 def latex(table: Table) -> str:
-    """A ``table*`` for a document that uses the packages booktabs and graphicx, as wide as the page at most."""
+    """Return a ``table*`` for a document with the packages booktabs and graphicx, as wide as the page at most."""
     columns = "l" * table.names + "r" * (len(table.header) - table.names)
+    head, *body = (" & ".join(map(_in_latex, line)) + r" \\" for line in (table.header, *table.lines))
+    lines = [r"\toprule", head, r"\midrule", *_apart(body, table, r"\addlinespace"), r"\bottomrule"]
+    tabular = "\n".join(lines)
     return rf"""% \usepackage{{booktabs,graphicx}}
 \begin{{table*}}
 \centering
@@ -121,7 +108,7 @@ def latex(table: Table) -> str:
 \setlength{{\tabcolsep}}{{3pt}}
 \caption{{{_in_latex(table.title)}}}
 \resizebox{{\ifdim\width>\linewidth\linewidth\else\width\fi}}{{!}}{{\begin{{tabular}}{{{columns}}}
-{_aligned(table, BOOKTABS, _in_latex)}
+{tabular}
 \end{{tabular}}}}
 \par\smallskip
 \parbox{{\linewidth}}{{{" ".join(f"{_in_latex(note)}." for note in table.notes)}}}
@@ -130,18 +117,13 @@ def latex(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """Header and lines alone, without title and notes, so that other programs can read them."""
+    """Return header and lines alone, without title and notes, so that other programs can read them."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([table.header, *table.lines])
     return text.getvalue()
 
 
-FORMATS: dict[str, Callable[[Table], str]] = {
-    "terminal": terminal,
-    "markdown": markdown,
-    "latex": latex,
-    "csv": comma_separated,
-}
+FORMATS = {"terminal": terminal, "markdown": markdown, "latex": latex, "csv": comma_separated}
 SUFFIXES = {".md": "markdown", ".tex": "latex", ".csv": "csv"}  # of --out, where no --format is given
 
 
@@ -161,39 +143,29 @@ Point = tuple[float | str, float]  # a number, or the name of a group of bars, a
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one colour and marker.
+    """Points of one colour and marker."""
 
-    Attributes:
-        label: in the legend; none if empty.
-        style: number of the colour and marker; the same for ours and the paper's, and for both kinds of tasks.
-        of_paper: hollow markers, hatched bars.
-        dashed: a second line of the same style.
-    """
-
-    label: str
+    label: str  # in the legend; not there if empty
     points: Sequence[Point]
-    style: int
-    of_paper: bool = False
-    dashed: bool = False
+    style: int  # number of the colour and marker; the same for ours and the paper's, and for both kinds of tasks
+    of_paper: bool = False  # hollow markers, hatched bars
+    dashed: bool = False  # a second line of the same style
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes.
-
-    Attributes:
-        log: whether the x axis is logarithmic.
-        whole: whether x has whole numbers only, each with a tick.
-        groups: of bars, in their order; without them there are lines.
-    """
+    """One pair of axes."""
 
     title: str
     xlabel: str
     ylabel: str
-    series: list[Series]
-    log: bool = False
-    whole: bool = False
-    groups: tuple[str, ...] = ()
+    series: list[Series]  # those without points are left out
+    log: bool = False  # whether the x axis is logarithmic
+    whole: bool = False  # whether x has whole numbers only, each with a tick
+    groups: tuple[str, ...] = ()  # of bars, in their order; without them there are lines
+
+    def __post_init__(self) -> None:
+        self.series[:] = [series for series in self.series if series.points]
 
 
 @dataclass(frozen=True)
@@ -205,7 +177,7 @@ class Chart:
 
 
 def save(chart: Chart, path: Path) -> None:
-    """Draw it in a file of its suffix: .png, .svg or .pdf."""
+    """Draw a figure in a file of its suffix: .png, .svg or .pdf."""
     import matplotlib
 
     # words as words, which a viewer can search and a file holds in few bytes; the same chart is the same file
@@ -214,7 +186,7 @@ def save(chart: Chart, path: Path) -> None:
 
 
 def draw(chart: Chart) -> Figure:
-    """Up to ``COLUMNS`` panels side by side, each with its legend below, and the notes as a caption."""
+    """Draw up to ``COLUMNS`` panels side by side, each with its legend below, and the notes as a caption."""
     from matplotlib.figure import Figure  # not pyplot: no window, no global state; .png is drawn by Agg
 
     count = min(len(chart.panels), COLUMNS)
@@ -264,19 +236,15 @@ def _paint_lines(axes: Any, panel: Panel) -> None:
 
 
 def _paint_bars(axes: Any, panel: Panel) -> None:
-    """A bar of each series in each group; the axis starts near the lowest, as scores differ little."""
+    """The axis of the bars starts near the lowest, as scores differ little."""
     width = BARS / max(1, len(panel.series))
     for number, series in enumerate(panel.series):
         places = [panel.groups.index(x) + width * (number - (len(panel.series) - 1) / 2) for x, _ in series.points]
-        drawn = axes.bar(
-            places,
-            [y for _, y in series.points],
-            width=width * 0.95,
-            label=series.label or UNLABELLED,
-            facecolor="white" if series.of_paper else COLOURS[series.style % len(COLOURS)],
-            edgecolor=COLOURS[series.style % len(COLOURS)] if series.of_paper else None,
-            hatch="///" if series.of_paper else None,
-        )
+        colour = COLOURS[series.style % len(COLOURS)]
+        hatched = {"facecolor": "white", "edgecolor": colour, "hatch": "///"}
+        look = hatched if series.of_paper else {"facecolor": colour}
+        heights = [y for _, y in series.points]
+        drawn = axes.bar(places, heights, width=width * 0.95, label=series.label or UNLABELLED, **look)
         axes.bar_label(drawn, fmt="%.1f", fontsize=7, padding=2)
     heights = [y for series in panel.series for _, y in series.points]
     margin = max(1.0, 0.2 * (max(heights) - min(heights)))

@@ -1,18 +1,16 @@
-"""The scores of rows: at the learning rate that dev prefers, how far they differ, and what their seeds vote for."""
+"""Means over tasks, whether two rows differ by more than chance, and what the seeds of a cell vote for."""
 
 from __future__ import annotations
 
 import math
-import struct
-import zipfile
-import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,94 +18,13 @@ from preprocess.questions import Questions
 from preprocess.split_scores import OF_QUESTIONS, chosen
 from preprocess.tasks import TASKS
 
-from .choice import is_variant
-from .records import Run, cell_label, grouped, is_hopeless
+from .choice import DIGITS, RowScores
+from .records import Run, cell_label
 from .render import signed
-
-DIGITS = 6  # of a mean: what floats add behind them must not tell equal dev scores apart
-
-
-@dataclass(frozen=True)
-class Score:
-    """Finished runs at the chosen learning rate, a run for each seed, by seed.
-
-    ``others``: those at rates that have other seeds, most often fewer.
-    """
-
-    runs: tuple[Run, ...]
-    others: tuple[Score, ...] = ()
-
-    @property
-    def lr(self) -> float:
-        return self.runs[0]["lr"]
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        return tuple(run["seed"] for run in self.runs)
-
-    @property
-    def dev(self) -> float:
-        return mean(run["dev"] for run in self.runs)
-
-    def compared_on(self, other: Score) -> list[int]:
-        """The seeds on which the rate of one of ``others`` was compared with this one.
-
-        Rates with as many seeds were compared on what all of them share; [] where that is nothing.
-        """
-        equal = [rate for rate in self.others if len(rate.seeds) == len(self.seeds)]
-        return sorted(set(self.seeds).intersection(other.seeds, *(rate.seeds for rate in equal if other in equal)))
-
-    def dev_on(self, seeds: Collection[int]) -> float:
-        """The mean over some of the seeds, as rates are compared by it."""
-        return round(mean(run["dev"] for run in self.runs if run["seed"] in seeds), DIGITS)
-
-    @property
-    def test(self) -> float:
-        """Mean of the test scores over the seeds, x100."""
-        return mean(run["test"] for run in self.runs)
-
-    @property
-    def std(self) -> float | None:
-        """Sample standard deviation of the test scores over the seeds; None for a single one."""
-        return stdev(run["test"] for run in self.runs) if len(self.runs) > 1 else None
-
-
-RowScores = Mapping[str, Score]  # by task
-
-
-def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
-    """The score of runs that differ in learning rate and seed alone.
-
-    The best mean dev decides, the smaller rate where two are equal. Only rates with as many seeds as any other are
-    compared, on those that all of them have, if there is one: a mean over one lucky seed of an unfinished sweep must
-    not win. A rate at which a seed has diverged, or found too little memory, is out, whatever its other seeds say; None
-    where no other is left.
-    """
-    runs = list(runs)
-    out = {run["lr"] for run in failed if is_hopeless(run) and is_variant(run, runs[0])}
-    by_lr = grouped((run for run in runs if run["lr"] not in out), itemgetter("lr")).values()
-    scores = [Score(tuple(sorted(group, key=itemgetter("seed")))) for group in by_lr]
-    most = max((len(score.runs) for score in scores), default=0)
-    rates = [score for score in scores if len(score.runs) == most]
-    shared = {seed for score in rates for seed in score.seeds if all(seed in other.seeds for other in rates)}
-    best = max(rates, key=lambda score: (score.dev_on(shared or score.seeds), -score.lr), default=None)
-    return best and replace(best, others=tuple(score for score in scores if score.seeds != best.seeds))
-
-
-def rows_of(
-    runs: Iterable[Run], key: Callable[[Run], Any] = itemgetter("row"), failed: Iterable[Run] = ()
-) -> dict[Any, RowScores]:
-    """Row, or another key of groups of runs -> task -> score."""
-    failed = list(failed)
-    rows: dict[Any, RowScores] = {}
-    for name, of_row in grouped(runs, key).items():
-        found = {task: choose(group, failed) for task, group in grouped(of_row, itemgetter("task")).items()}
-        rows[name] = {task: score for task, score in found.items() if score is not None}
-    return rows
 
 
 def mean_over(values: Mapping[str, float], tasks: Collection[str]) -> float | None:
-    """Mean of the tasks' values; None where one of them is missing."""
+    """Return the mean of the tasks' values; None where one of them is missing."""
     return mean(values[task] for task in tasks) if values.keys() >= set(tasks) else None
 
 
@@ -115,12 +32,8 @@ def mean_test(row: RowScores, tasks: Collection[str]) -> float | None:
     return mean_over({task: score.test for task, score in row.items()}, tasks)
 
 
-def mean_dev(row: RowScores, tasks: Collection[str]) -> float | None:
-    return mean_over({task: score.dev for task, score in row.items()}, tasks)
-
-
 def std_of_mean(row: RowScores, tasks: Collection[str]) -> float | None:
-    """Sample standard deviation over seeds of the mean test score over ``tasks``.
+    """Return the sample standard deviation over seeds of the mean test score over ``tasks``.
 
     None where a task is missing or has other seeds than the first, and for a single seed.
     """
@@ -139,45 +52,6 @@ OVER = {"runs": "pairs of the same task and seed", "tasks": "tasks, of each the 
 
 
 @dataclass(frozen=True)
-class Significance:
-    """Which test says whether two rows differ, one of ``TESTS``, and over what, one of ``OVER``.
-
-    Over runs it is said of the very tasks that were run, over tasks of those that these were a sample of.
-    """
-
-    test: str = "t"
-    over: str = "runs"
-
-    @property
-    def words(self) -> str:
-        """For a note below a table."""
-        return f"over the n {OVER[self.over]}, and p of a two-sided {TESTS[self.test]} over them"
-
-    def differences(self, one: RowScores, other: RowScores) -> list[float]:
-        """Of each pair that both rows have, in test score, x100."""
-        ours, theirs = _by_pair(one), _by_pair(other)
-        pairs = sorted(ours.keys() & theirs.keys())
-        groups = grouped(pairs, itemgetter(0) if self.over == "tasks" else itemgetter(0, 1))
-        return [round(mean(ours[pair] - theirs[pair] for pair in group), DIGITS) for group in groups.values()]
-
-    def p(self, differences: list[float]) -> float:
-        """Two-sided; not a number below two pairs, or where all differences are the same.
-
-        By a deviation of 0 any of them would be significant, a single example of the test set twice.
-        """
-        if len(set(differences)) < 2:
-            return math.nan
-        from scipy.stats import ttest_1samp, wilcoxon  # takes most of a second, which other tables spare
-
-        return float((wilcoxon(differences) if self.test == "wilcoxon" else ttest_1samp(differences, 0)).pvalue)
-
-
-def _by_pair(row: RowScores) -> dict[tuple[str, int], float]:
-    """Task and seed -> test score."""
-    return {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs}
-
-
-@dataclass(frozen=True)
 class Comparison:
     """How far a row is above another in the mean over n pairs, x100, and the two-sided p value of that.
 
@@ -189,56 +63,61 @@ class Comparison:
     n: int
     corrected: float = math.nan
 
-    @property
-    def stars(self) -> str:
-        return "**" if self.corrected < LEVEL else "*" if self.p < LEVEL else ""
-
     def __str__(self) -> str:
         if not self.n:
             return "- (n=0)"
+        stars = "**" if self.corrected < LEVEL else "*" if self.p < LEVEL else ""
         p = "p=-" if math.isnan(self.p) else "p<0.001" if self.p < 0.001 else f"p={self.p:.3f}"
-        return f"{signed(self.difference)} ({p}{self.stars}, n={self.n})"
+        return f"{signed(self.difference)} ({p}{stars}, n={self.n})"
 
 
-def paired_test(one: RowScores, other: RowScores, how: Significance) -> Comparison:
-    """Two rows, each at its chosen learning rates; pairs are the tasks and seeds, or the tasks, that both have."""
-    differences = how.differences(one, other)
-    return Comparison(mean(differences) if differences else math.nan, how.p(differences), len(differences))
+def paired_test(one: RowScores, other: RowScores, test: str = "t", over: str = "runs") -> Comparison:
+    """Compare two rows, each at its chosen learning rates; p is not a number below two pairs.
+
+    Nor where all differences are the same: by a deviation of 0 any of them would be significant, a single example of
+    the test set twice. Over runs p is said of the very tasks that were run, over tasks of those that these sample.
+
+    Args:
+        test: one of ``TESTS``.
+        over: one of ``OVER``; pairs are the tasks and seeds, or the tasks, that both have.
+    """
+    ours, theirs = (
+        {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs} for row in (one, other)
+    )
+    unit = itemgetter(0) if over == "tasks" else itemgetter(0, 1)
+    pairs = groupby(sorted(ours.keys() & theirs.keys()), unit)
+    differences = [round(mean(ours[pair] - theirs[pair] for pair in group), DIGITS) for _, group in pairs]
+    if len(set(differences)) < 2:
+        return Comparison(mean(differences) if differences else math.nan, math.nan, len(differences))
+    from scipy.stats import ttest_1samp, wilcoxon  # takes most of a second, which other tables spare
+
+    p = (wilcoxon(differences) if test == "wilcoxon" else ttest_1samp(differences, 0)).pvalue
+    return Comparison(mean(differences), float(p), len(differences))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """p values corrected for how many they are: at most the level is the chance that any below it is there by chance.
+def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
+    """Return each with its p value corrected for how many have one.
+
+    Where rows do not differ, a level is the chance that any corrected p is below it.
 
     Of m values the i-th smallest becomes the largest (m - j + 1) p_(j) of j = 1 to i, at most 1: never above
     Bonferroni's m p, and with no more assumptions.
 
     Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
     """
-    corrected, least = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        least = max(least, min(1.0, (len(p_values) - rank) * p_values[place]))
-        corrected[place] = least
+    tested = [name for name, found in comparisons.items() if not math.isnan(found.p)]
+    corrected, least = dict(comparisons), 0.0
+    for rank, name in enumerate(sorted(tested, key=lambda name: comparisons[name].p)):
+        least = max(least, min(1.0, (len(tested) - rank) * comparisons[name].p))
+        corrected[name] = replace(comparisons[name], corrected=least)
     return corrected
-
-
-def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
-    """Each with its p value corrected by ``holm`` for all that have one."""
-    tested = {name: found for name, found in comparisons.items() if not math.isnan(found.p)}
-    corrected = dict(zip(tested, holm([found.p for found in tested.values()])))
-    return {name: replace(found, corrected=corrected.get(name, math.nan)) for name, found in comparisons.items()}
 
 
 # --- votes over the predictions that runs left ---------------------------------------------------
 
-# What numpy and zipfile raise over a file that is not there, cut short, changed, or of another kind.
-DAMAGED = (
-    *(OSError, LookupError, ValueError, TypeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile),
-    *(zlib.error, struct.error, AttributeError),
-)
-
 
 def vote(predictions: Sequence[np.ndarray], regression: bool, questions: Questions | None = None) -> np.ndarray:
-    """What most of several runs say of each example (the smallest class of equals), or their mean score.
+    """Return what most of several runs say of each example (the smallest class of equals), or their mean score.
 
     Args:
         questions: where runs choose one example of each: what most choose (the first of equals).
@@ -254,14 +133,10 @@ def vote(predictions: Sequence[np.ndarray], regression: bool, questions: Questio
 
 @dataclass
 class Votes:
-    """Votes over the predictions that runs left in a folder.
-
-    Attributes:
-        problems: what could not be read -> the rows and tasks without a vote.
-    """
+    """Votes over the predictions that runs left in a folder."""
 
     folder: Path
-    problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # what they are -> where
 
     @property
     def notes(self) -> list[str]:
@@ -269,7 +144,7 @@ class Votes:
         return [f"no vote, as {problem}: {', '.join(places)}" for problem, places in self.problems.items()]
 
     def of(self, row: RowScores) -> dict[str, float]:
-        """Task -> metric of the seeds' vote on the test split, x100, where predictions are there."""
+        """Return task -> metric of the seeds' vote on the test split, x100, where predictions are there."""
         voted = {task: self._of_seeds(score.runs) for task, score in row.items()}
         return {task: value for task, value in voted.items() if value is not None}
 
@@ -285,16 +160,16 @@ class Votes:
                 voted = vote(predictions, task.regression, questions if task.by_choice else None)
                 return metrics.score(metric, voted, targets, questions)[metric]
             problem = "the seeds were tested on different examples"
-        except DAMAGED:
+        except Exception:  # numpy and zipfile raise many kinds over a file that is cut short, changed or another
             problem = "predictions are not there or damaged"
         self.problems[problem].append(cell_label(runs[0]))
         return None
 
     def _read(self, run: Run) -> tuple[np.ndarray, np.ndarray, Questions | None]:
-        """Predictions and targets of the run's examples, and the questions that these answer.
+        """Return predictions and targets of the run's examples, and the questions that these answer.
 
         Raises:
-            one of DAMAGED: there is no such file in the folder, or it holds something else.
+            Exception: there is no such file in the folder, or it holds something else.
         """
         path = self.folder / (run.get("predictions") or "none")
         if not path.is_file() or self.folder.resolve() not in path.resolve().parents:

@@ -13,8 +13,8 @@ from fairseq_idpg.methods.registry import find_preset
 from preprocess.errors import InputError
 from preprocess.tasks import find_task
 
+from ..report.choice import choose
 from ..report.records import grouped, has_finished
-from ..report.scores import choose
 from ..run.command import learning_rates, with_few_shot_input
 from ..run.experiment import Experiment, with_others
 from ..run.options import checked, flags

@@ -30,29 +30,12 @@ def run(
     row: str, task: str, seed: int = 1, lr: float = 1e-3, dev: float = 80.0, test: float = 80.0, **more: Any
 ) -> Run:
     """A finished run of full training with a prompt of 5 rows; ``more`` replaces or adds keys."""
-    return {
-        "run": f"{next(NUMBERS):012x}",
-        "row": row,
-        "task": task,
-        "setting": "full",
-        "k": None,
-        "selection": "clean",
-        "position": int(TASKS[task].pairs),
-        "supplementary_position": None,
-        "prompt_length": 5,
-        "lr": lr,
-        "seed": seed,
-        "metric": TASKS[task].metric,
-        "dev": dev,
-        "test": test,
-        "trainable": 1000,
-        "backbone": BACKBONE,
-        "status": "done",
-        "predictions": None,
-        "options": {},
-        "command": ["fairseq-train", "--arch", "roberta_idpg_large", "--lr", str(lr)],
-        **more,
-    }
+    identity = {"run": f"{next(NUMBERS):012x}", "row": row, "task": task, "setting": "full", "k": None, "lr": lr}
+    prompt = {"position": int(TASKS[task].pairs), "supplementary_position": None, "prompt_length": 5}
+    outcome = {"metric": TASKS[task].metric, "dev": dev, "test": test, "trainable": 1000, "backbone": BACKBONE}
+    others = {"seed": seed, "selection": "clean", "status": "done", "predictions": None, "options": {}}
+    command = ["fairseq-train", "--arch", "roberta_idpg_large", "--lr", str(lr)]
+    return {**identity, **prompt, **outcome, **others, "command": command, **more}
 
 
 def failed(row: str, task: str, seed: int = 1, **more: Any) -> Run:

@@ -11,7 +11,7 @@ from run_scripts.report.paper import paper
 from run_scripts.report.render import UNLABELLED, draw
 
 from . import made
-from .made import FEW, report
+from .made import report
 
 TASKS = ("CR", "RTE")
 
@@ -41,7 +41,7 @@ def scored(row, scores, **more):
 @pytest.fixture
 def counted(monkeypatch):
     """Parameters of rows without runs, without building the modules."""
-    monkeypatch.setattr("run_scripts.report.costs._counted", lambda arch: {"adapter": 1_622_784, "efl": 7})
+    monkeypatch.setattr("run_scripts.report.tables._counted", lambda arch: {"adapter": 1_622_784, "efl": 7})
 
 
 def test_figure_1_score_against_parameters(tmp_path, counted):
@@ -68,14 +68,13 @@ def test_figure_3_bars_of_ours_and_the_paper(tmp_path):
     (axes,) = axes_of(found)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["S", "M", "L"]
     bars = {bar.get_label(): [float(patch.get_height()) for patch in bar] for bar in axes.containers}
-    assert bars["ours: m = 256, input: layer 0"] == [82]
-    assert bars["ours: m = 16, input: previous layer"] == [91]
+    assert bars["ours: m = 256, input: layer 0"] == [82] and bars["ours: m = 16, input: previous layer"] == [91]
     assert bars["paper: m = 16, input: previous layer"] == [pytest.approx((93.6 + 83.6) / 2), pytest.approx(88.45)]
     assert legend(axes) == list(bars)
-    assert [line[2:] for line in found.table.groups[0]] == [
-        ["ours", "82.0", "missing", "missing"],
-        ["paper", f"{(93.8 + 79.9) / 2:.1f}", f"{(93.6 + 85.5) / 2:.1f}", f"{(93.8 + 86.5) / 2:.1f}"],
-        ["difference", "-4.8", "-", "-"],
+    assert [line[2:4] for line in found.table.groups[0]] == [
+        ["ours", "82.0"],
+        ["paper", f"{(93.8 + 79.9) / 2:.1f}"],
+        ["difference", "-4.8"],
     ]
 
 
@@ -127,35 +126,22 @@ def curve(*scores):
     return [[10 * number, score] for number, score in enumerate(scores, 1)]
 
 
-def curves():
-    """Two seeds at the chosen rate, of which one has a validation more; another rate; a task without curves."""
-    yield made.run("adapter", "CR", 1, dev=80, dev_curve=curve(50.0, 70.0, 80.0, 60.0))
-    yield made.run("adapter", "CR", 2, dev=82, dev_curve=curve(60.0, 74.0, 82.0, 70.0, 99.0))
-    for seed in (1, 2):
-        yield made.run("adapter", "CR", seed, lr=1e-4, dev=10, dev_curve=curve(1.0, 2.0))
-    yield made.run("lora", "CR", 1, dev_curve=curve(55.0, 65.0))
-    yield made.run("lora", "MR", 1)
-    yield made.run("adapter", "MR", 1, dev_curve=curve(90.0), **FEW)
-
-
 def test_means_over_the_seeds_at_the_chosen_rate(tmp_path):
-    found = report(tmp_path, curves(), "--figure curves --tasks CR MR")
+    """Two seeds, of which one has a validation more; another rate; a task without curves."""
+    runs = [made.run("adapter", "CR", 1, dev=80, dev_curve=curve(50.0, 70.0, 80.0, 60.0))]
+    runs += [made.run("adapter", "CR", 2, dev=82, dev_curve=curve(60.0, 74.0, 82.0, 70.0, 99.0))]
+    runs += [made.run("adapter", "CR", seed, lr=1e-4, dev=10, dev_curve=curve(1.0, 2.0)) for seed in (1, 2)]
+    runs += [made.run("lora", "CR", 1, dev_curve=curve(55.0, 65.0)), made.run("lora", "MR", 1)]
+    found = report(tmp_path, runs, "--figure curves --tasks CR MR")
     (cr, mr) = found.panels
     assert [(series.label, series.points) for series in cr.series] == [
         ("adapter", [(10, 55.0), (20, 72.0), (30, 81.0), (40, 65.0)]),
         ("lora", [(10, 55.0), (20, 65.0)]),
     ]
     assert (cr.title, mr.title, mr.series) == ("CR", "MR", [])
-    assert found.table.groups == [
-        [
-            ["CR", "adapter", "0.001", "55.0", "72.0", "81.0", "30", "65.0", "40"],
-            ["CR", "lora", "0.001", "55.0", "55.0", "65.0", "20", "65.0", "20"],
-        ],
-        [["MR", row, *["missing"] * 7] for row in ("adapter", "lora")],
-    ]
+    assert found.table.lines[0] == ["CR", "adapter", "0.001", "55.0", "72.0", "81.0", "30", "65.0", "40"]
+    assert found.table.lines[-1] == ["MR", "lora", *["missing"] * 7]
     assert found.table.notes[-1].startswith(
         "validations that not all seeds have after the same updates are left out: adapter on CR has 4 of 5. "
         "no line, as the records do not say the dev score over the updates: lora on MR. "
     )
-    few = report(tmp_path, curves(), "--figure curves --k 100 --rows adapter")
-    assert few.table.groups == [[["MR", "adapter", "0.001", "90.0", "90.0", "90.0", "10", "90.0", "10"]]]

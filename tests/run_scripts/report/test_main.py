@@ -84,13 +84,6 @@ def test_bad_options_are_one_line(results, monkeypatch, tmp_path, arguments, nam
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["--table", "4"], ["--figure", "2"], ["--table", "1", "--position", "5"]])
-def test_tables_figures_and_positions_that_there_are_not(results, capsys, arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(results), *arguments])
-    assert stopped.value.code == 2 and arguments[-2] in capsys.readouterr().err
-
-
 def test_records_are_not_replaced_by_their_table(results, tmp_path):
     records = tmp_path / "records.txt"
     records.write_bytes((results / "results.jsonl").read_bytes())

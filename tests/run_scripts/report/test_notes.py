@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
-
 import pytest
 
+from run_scripts.report.choice import Scope
 from run_scripts.report.notes import (
     better_rates,
     data_note,
@@ -14,7 +13,6 @@ from run_scripts.report.notes import (
     rates_compared,
     rates_tried,
 )
-from run_scripts.report.scores import rows_of
 
 from . import made
 
@@ -75,17 +73,12 @@ def test_rows_of_other_data_are_named(tmp_path, runs, said):
     assert said is None or "length" in said or notes[0] in table.notes[-1]
 
 
-@pytest.mark.parametrize(
-    ("records", "said"),
-    [
-        ([{"hardware": "NVIDIA X"}, {"versions": {"torch": "2.13.0+cpu"}}], ["runs on CPU and on NVIDIA X"]),
-        ([{"hardware": "CPU"}, {}], ["runs on CPU and on hardware that is not on record"]),
-        ([{"hardware": "CPU"}, {"versions": {"torch": "2.13.0+cpu"}}], []),
-    ],
-)
-def test_runs_on_several_devices(records, said):
+def test_runs_on_several_devices():
     """A torch without CUDA was on a CPU; of other records without hardware nobody knows."""
-    assert hardware_note([made.run("a", "CR", seed, **more) for seed, more in enumerate(records)]) == said
+    old, cpu, gpu = {}, {"versions": {"torch": "2.13.0+cpu"}}, {"hardware": "NVIDIA X"}
+    runs = [made.run("a", "CR", seed, **more) for seed, more in enumerate((old, cpu, gpu, {"hardware": "CPU"}))]
+    assert hardware_note(runs) == ["runs on CPU and on NVIDIA X and on hardware that is not on record"]
+    assert hardware_note([runs[1], runs[3]]) == []
 
 
 # --- learning rates ------------------------------------------------------------------------------
@@ -115,7 +108,7 @@ LUCKY = rates("d", "CR", {1e-3: {1: 70, 2: 60, 3: 60}, 1e-2: {1: 65, 4: 95}})  #
 )
 def test_rates_that_were_compared_on_some_of_the_seeds(tmp_path, runs, said):
     """A sweep that was stopped shows a rate that has all seeds beside a better one that has not."""
-    rows = rows_of(runs, itemgetter("k", "row"))
+    rows = Scope(runs).rows("k", "row")
     assert [*rates_compared(rows), *better_rates(rows)] == said
     table = made.report(tmp_path, runs, "--table methods")
     assert all(note in table.more or note in table.notes[-1] for note in said)

@@ -10,7 +10,8 @@ import pytest
 from preprocess.data_folder import DataFolder
 from preprocess.split_scores import METRICS, PARTS
 from preprocess.tasks import find_task
-from run_scripts.report.scores import Votes, rows_of
+from run_scripts.report.choice import Scope
+from run_scripts.report.scores import Votes
 from run_scripts.run.experiment import Experiment, splits_of
 from run_scripts.run.perform import evaluate
 from tests.folders import renamed, train, write_folder, write_questions
@@ -52,4 +53,4 @@ def test_a_record(name, data, world, tmp_path):
     found = METRICS[task.metric](saved["test"], saved["test_targets"], questions)
     assert {part: record["scores"]["test"][part] / 100 for part in found} == pytest.approx(found)
     run = made.run("a", name, predictions=str((place / "predictions.npz").relative_to(tmp_path)))
-    assert Votes(tmp_path).of(rows_of([run])["a"])[name] == pytest.approx(record["test"])
+    assert Votes(tmp_path).of(Scope([run]).rows("row")["a"])[name] == pytest.approx(record["test"])

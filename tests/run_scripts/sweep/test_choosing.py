@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from run_scripts.report.choice import Scope
 from run_scripts.report.records import read_results
-from run_scripts.report.scores import rows_of
 from run_scripts.run.perform import described
 from run_scripts.run.records import failure
 from run_scripts.sweep.__main__ import run
@@ -61,7 +61,7 @@ def test_the_first_seed_chooses_and_the_others_follow_seed_by_seed(sweep, tmp_pa
     first = [(1, *cell, lr) for cell in CELLS for lr in (1e-2, 1e-3)]
     later = [(seed, *cell, BEST.get(cell[1:], 1e-2)) for seed in (2, 3) for cell in CELLS]
     assert failed == 0 and started == first + later
-    scores = rows_of(read_results(tmp_path / "results").runs, lambda run: (run["k"], run["row"]))
+    scores = Scope(read_results(tmp_path / "results").runs).rows("k", "row")
     for k, task, row in CELLS:
         assert scores[k, row][task].lr == BEST.get((task, row), 1e-2) and scores[k, row][task].seeds == (1, 2, 3)
 
@@ -95,7 +95,8 @@ def test_where_another_seed_diverges_all_have_the_next_rate(sweep, tmp_path):
     assert failed == 0 and started[-2:] == [(seed, 4, "RTE", "head-only", 1e-3) for seed in (2, 3)]
     results = read_results(tmp_path / "results")
     done = [record for record in results.runs if record["status"] == "done"]
-    score = rows_of(done, failed=[record for record in results.runs if record not in done])["head-only"]["RTE"]
+    failed = [record for record in results.runs if record not in done]
+    score = Scope(done, failed).rows("row")["head-only"]["RTE"]
     assert (score.lr, score.seeds) == (1e-3, (1, 2, 3))
 
 

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
-from dataclasses import fields
-from pathlib import Path
 
-import fairseq
 import pytest
-from fairseq.options import get_training_parser, parse_args_and_arch
+from fairseq.options import get_training_parser
 
-from fairseq_idpg.models.config import RobertaIDPGConfig
 from preprocess.errors import InputError
-from run_scripts.run.experiment import READ
-from run_scripts.run.options import EVALUATED, RESERVED, check_from_file, checked
+from run_scripts.run.options import RESERVED, check_from_file, checked
 from run_scripts.sweep import __main__ as sweep
 from tests.run_scripts.tiny import IDPG, OPTIONS
 
-FAIRSEQ = Path(fairseq.__file__).parent
-NUMBERS = ("max_tokens_valid", "batch_size_valid", "update_epoch_batch_itr")  # that fairseq's parser leaves as texts
 RUN = [  # options that fairseq runs as Python, and what it needs besides to look at them
     (["adam-betas"], {}),
     (["adam_betas"], {"optimizer": "grouped_adam"}),
@@ -85,50 +76,23 @@ def test_a_sweep_names_one_of_our_architectures(attacked):
     assert "lightconv is unknown" in attacked({"weight-softmax": "ATTACK"}, "file", arch="lightconv")
 
 
-def test_of_all_texts_a_file_gives_those_that_the_plugin_reads(world):
-    """As fairseq-train's own parser has them, with the options of each optimizer and schedule."""
-    texts = set()
-    for parts in (["--optimizer", "adam"], ["--optimizer", "adafactor", "--lr-scheduler", "manual"]):
-        parser = get_training_parser()
-        words = [str(world.data), "--task", "sentence_prediction_idpg", "--arch", "roberta_idpg", *parts]
-        parse_args_and_arch(parser, input_args=words, parse_known=True)
-        texts.update(each for each in parser._actions if each.nargs != 0 and each.type not in (int, float))
-    names = {
-        name for each in texts if each.choices is None and each.dest not in NUMBERS for name in each.option_strings
-    }
-    taken = set()
-    for option in names - RESERVED.keys():
-        with contextlib.suppress(InputError):
-            check_from_file(option[2:], "~/place", "options")
-            taken.add(option)
-    assert {"--source-prompts", "--template", "--finetune-from-model"} <= taken and "--log-file" in names
-    ours = {f"--{item.name.replace('_', '-')}" for item in fields(RobertaIDPGConfig)}
-    assert taken <= {*READ, *ours, "--update-freq"}  # of the last one fairseq's parser takes a list of numbers
-
-
 def test_a_file_gives_numbers_choices_and_what_the_plugin_reads():
     options = {"adam-betas": "(0.9, 0.98)", "adam_betas": [0.9, 0.98], "update-freq": "[2, 4]", "lr-shrink": "5e-1"}
     options |= {"optimizer": "grouped_adam", "ddp-backend": "legacy_ddp", "weight-decay": "nan", "clip-norm": "-1"}
     options |= {"source-prompts": "../a.pt,b.pt", "template": "- {0} - It was <mask> .", "prompt-layers": "0,4"}
     for name, value in {**options, "fp16": True}.items():
         check_from_file(name, value, "options")
-    for name, value in {"adam-betas": ["x", "y"], "unknown": "x", "log-file": 5, "data": "x"}.items():
+    for name, value in {
+        "adam-betas": ["x", "y"],
+        "unknown": "x",
+        "log-file": 5,
+        "data": "x",
+        "wandb-project": "x",
+    }.items():
         with pytest.raises(InputError, match=f"--{name}"):
             check_from_file(name, value, "options")
     with pytest.raises(InputError, match="--represntation .*--representation"):
         check_from_file("represntation", "backbone", "options")
-
-
-def test_all_that_fairseq_runs_is_known():
-    """Of the optimizers, and of the options that every run has."""
-    used = {
-        name
-        for path in (FAIRSEQ / "optim").rglob("*.py")
-        for name in re.findall(r"(?<![_a-z])eval\(self\.(?:cfg|args)\.(\w+)\)", path.read_text(encoding="utf-8"))
-    }
-    text = (FAIRSEQ / "distributed" / "utils.py").read_text(encoding="utf-8")
-    used |= set(re.findall(r"eval_str_list\(\s*cfg\.(\w+)", text))
-    assert used and {f"--{name.replace('_', '-')}" for name in used} <= {*EVALUATED, "--adam-betas"}
 
 
 def test_no_option_that_is_set_here_has_another_name():

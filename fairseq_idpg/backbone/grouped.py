@@ -37,11 +37,6 @@ class Group(NamedTuple):
     injection: Injection
     room: Room = NO_ROOM
 
-    @property
-    def size(self) -> int:
-        """How many rows."""
-        return self.end - self.begin
-
     def of(self, x: Tensor) -> Tensor:
         """T x B x ... -> T x n x ..., its own rows."""
         return x[:, self.begin : self.end].contiguous()
@@ -60,28 +55,24 @@ class GroupedPass:
 
     def __init__(self, stack: Any, tokens: Tensor, groups: Sequence[Group]):
         self.stack = stack
-        self.tokens = tokens
         self.groups = groups
-        self.words = [partial(self._words, group) for group in groups]
-
-    def _words(self, group: Group) -> States:
-        """The word embeddings of a group's texts, see ``Origin``."""
-        return self.stack.word_states(self._tokens(group), None, group.injection.words, group.room)
-
-    def _tokens(self, group: Group) -> Tensor:
-        return self.tokens[group.begin : group.end]
+        self.tokens = [tokens[group.begin : group.end] for group in groups]
+        # of each group the word embeddings of its texts, see ``Origin``
+        self.words = [
+            partial(stack.word_states, own, None, group.injection.words, group.room)
+            for group, own in zip(groups, self.tokens)
+        ]
 
     def token_embeddings(self) -> Tensor | None:
         """B x T x d word embeddings with the rows of ``words`` and ``input`` in them; None where no group has such."""
         made = [
-            self.stack.word_embeddings(self._tokens(group), None, group.injection, group.room, words)
-            for group, words in zip(self.groups, self.words)
+            self.stack.word_embeddings(own, None, group.injection, group.room, words)
+            for group, own, words in zip(self.groups, self.tokens, self.words)
         ]
         if all(rows is None for rows in made):
             return None
         embed = self.stack.embed_tokens
-        parts = [embed(self._tokens(group)) if rows is None else rows for group, rows in zip(self.groups, made)]
-        return torch.cat(parts)
+        return torch.cat([embed(own) if rows is None else rows for own, rows in zip(self.tokens, made)])
 
     def injection(self) -> Injection:
         """All that enters above the word embeddings."""
@@ -127,30 +118,36 @@ class GroupedPass:
         made = [group.injection.key_value(layer, own) for group, own in zip(self.groups, self._each(states))]
         if all(prefix is None for prefix in made):
             return None
-        attention = self.stack.layers[layer].self_attn
-        projected = [
-            None if prefix is None else projected_prefix(attention, prefix, group.injection.projection(layer), states.x)
-            for group, prefix in zip(self.groups, made)
-        ]
-        keys, padding = self._side_by_side([prefix and prefix.keys for prefix in projected], states.x)
-        values, _ = self._side_by_side([prefix and prefix.values for prefix in projected], states.x)
-        return Prefix(keys, values, padding=padding)
+        attention, x = self.stack.layers[layer].self_attn, states.x
+        keys: list[Tensor | None] = []
+        values: list[Tensor | None] = []
+        for group, prefix in zip(self.groups, made):
+            if prefix is not None and prefix.before_projection:
+                additions = group.injection.projection(layer)
+                one, other = prefix.keys.type_as(x), prefix.values.type_as(x)
+                prefix = Prefix(
+                    project(attention, "k_proj", one, additions), project(attention, "v_proj", other, additions)
+                )
+            keys.append(prefix and prefix.keys)
+            values.append(prefix and prefix.values)
+        (joined_keys, padding), (joined_values, _) = self._side_by_side(keys, x), self._side_by_side(values, x)
+        return Prefix(joined_keys, joined_values, padding=padding)
 
     def _side_by_side(self, made: Sequence[Any], like: Tensor) -> tuple[Tensor, Tensor | None]:
         """Each group's rows (n or 1, t, d; None: none) -> B x t x d for the largest t, and B x t, true at pads."""
-        parts = [
-            like.new_zeros(group.size, 0, like.size(2))
-            if rows is None
-            else rows.type_as(like).expand(group.size, -1, -1)
-            for group, rows in zip(self.groups, made)
-        ]
-        lengths = [part.size(1) for part in parts]
+        sizes = [group.end - group.begin for group in self.groups]
+        lengths = [0 if rows is None else rows.size(1) for rows in made]
         longest = max(lengths)
-        rows = torch.cat([F.pad(part, (0, 0, 0, longest - part.size(1))) for part in parts])
+        parts = [
+            like.new_zeros(size, longest, like.size(2))
+            if rows is None
+            else F.pad(rows.type_as(like).expand(size, -1, -1), (0, 0, 0, longest - rows.size(1)))
+            for size, rows in zip(sizes, made)
+        ]
         if min(lengths) == longest:
-            return rows, None
-        present = [torch.ones(part.shape[:2], dtype=torch.bool, device=like.device) for part in parts]
-        return rows, ~torch.cat([F.pad(part, (0, longest - part.size(1)), value=False) for part in present])
+            return torch.cat(parts), None
+        numbers = torch.arange(longest, device=like.device)
+        return torch.cat(parts), torch.cat([numbers.expand(size, -1) >= n for size, n in zip(sizes, lengths)])
 
     def _sublayer(self, layer: int) -> Changes:
         after_attention, after_ffn = zip(*(group.injection.sublayer(layer) for group in self.groups))
@@ -178,25 +175,10 @@ class GroupedPass:
             return None
 
         def joined(x: Tensor) -> Tensor:
-            made = [
-                None if addition is None else addition(group.of(x)) for group, addition in zip(self.groups, additions)
-            ]
+            pairs = list(zip(self.groups, additions))
+            made = [None if addition is None else addition(group.of(x)).type_as(x) for group, addition in pairs]
             width = next(out.size(2) for out in made if out is not None)
-            parts = [
-                x.new_zeros(len(x), group.size, width) if out is None else out.type_as(x)
-                for group, out in zip(self.groups, made)
-            ]
-            return torch.cat(parts, 1)
+            nothing = x.new_zeros(len(x), x.size(1), width)
+            return torch.cat([group.of(nothing) if out is None else out for group, out in zip(self.groups, made)], 1)
 
         return joined
-
-
-def projected_prefix(attention: nn.Module, prefix: Prefix, additions: Additions, like: Tensor) -> Prefix:
-    """``prefix`` as it stands beside projected keys and values."""
-    if not prefix.before_projection:
-        return prefix
-    keys, values = (
-        project(attention, name, rows.type_as(like), additions)
-        for name, rows in (("k_proj", prefix.keys), ("v_proj", prefix.values))
-    )
-    return Prefix(keys, values)

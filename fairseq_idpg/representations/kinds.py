@@ -6,25 +6,19 @@ training, LayerNorms), the gradient flows through M(x) into them, as in the rele
 
 import contextlib
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from fairseq.models.roberta.model import RobertaEncoder
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..backbone.encoder import in_mode
-from ..backbone.injection import Start, States
+from ..backbone.injection import States
 
 GLOVE = "glove"  # rows that the task reads from the data folder, see preprocess/glove.py
 PREVIOUS_LAYER = "previous-layer"
 TOKEN_MEAN = "token-mean"  # which reads no layer
 LAST_STATES = "last-states"  # of all tokens: no vector, and so in no cache
-
-
-def evaluating(module: nn.Module) -> AbstractContextManager[None]:
-    """Run a block with ``module`` in evaluation mode (no dropout) and put the mode back."""
-    return in_mode(module, False)
 
 
 def sentence_state(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> Tensor:
@@ -90,38 +84,6 @@ def sentence_representation(
     sentence gets another representation at every step; ``dropout=True`` restores that. Without dropout M(x)
     depends on the sentence alone and can be cached, as the paper suggests.
     """
-    mode = contextlib.nullcontext() if dropout else evaluating(encoder)
+    mode = contextlib.nullcontext() if dropout else in_mode(encoder, False)
     with mode, torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
         return READERS[kind](encoder, tokens, **given)
-
-
-def pass_representation(
-    model: Any,
-    tokens: Tensor,
-    stored: Tensor | None = None,
-    padded: bool | None = None,
-    start: Start | None = None,
-) -> Any:
-    """M(x) of one pass as ``model.method`` reads it: B x w, or the ``States`` of all tokens; None if it reads none.
-
-    Args:
-        model: ``roberta_idpg`` with a method.
-        tokens: B x T, the raw input.
-        stored: B x w, what the batch brings, see ``stored.py``; then nothing is computed.
-        padded: whether there are pads among the tokens, if that is known.
-        start: states of the tokens to begin with.
-    """
-    method = model.method
-    if stored is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
-        return stored.type_as(model.encoder.sentence_encoder.embed_tokens.weight)
-    if method.representation is None:
-        return None
-    return sentence_representation(
-        model.encoder,
-        tokens,
-        dropout=method.representation_dropout,
-        kind=method.representation,
-        gradient=model.trains_encoder,
-        padded=padded,
-        start=start,
-    )

@@ -81,7 +81,7 @@ def own_logging() -> Iterator[None]:
 def _counted(arch: str) -> dict[str, int]:
     with own_logging():
         from fairseq_idpg import count  # loads torch and fairseq: only where it is needed
-        from fairseq_idpg.models.architectures import SIZES
+        from fairseq_idpg.models.config import SIZES
 
     return {row.preset: row.own or row.of_backbone for row in count.counts(arch)} if arch in SIZES else {}
 

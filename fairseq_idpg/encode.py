@@ -18,7 +18,7 @@ from preprocess.data_folder import DataFolder
 from .errors import InputError, logged_command
 from .models.config import open_options
 from .out_of_memory import put_on, usual_device
-from .representations.fill import fill_cache
+from .representations.cache import fill_cache
 from .saving.backbone_file import backbone_path, read_backbone, recorded_sizes
 from .tasks.config import SentencePredictionIDPGConfig
 from .tasks.task import SentencePredictionIDPGTask

@@ -26,7 +26,7 @@ from .errors import InputError, logged_command
 from .methods.base import Geometry
 from .methods.prompts.base import PromptMethod
 from .methods.prompts.idpg import IDPG
-from .methods.prompts.reparameterization import NETWORKS
+from .methods.prompts.task_prompts import NETWORKS
 from .methods.registry import PRESETS, Preset, find_preset
 from .models.config import METHOD_OPTIONS, RobertaIDPGConfig, fill_method_options, open_options
 from .models.prepare import check_method_effects

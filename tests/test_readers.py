@@ -42,7 +42,7 @@ from fairseq_idpg.export import export
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.representations.cache import RepresentationCache
 from fairseq_idpg.representations.states import StateCache
-from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
+from fairseq_idpg.representations.stored import load_vectors, vectors_width
 from fairseq_idpg.saving import backbone_file
 from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.reading import load_state

@@ -96,10 +96,7 @@ class OpenAttention(MultiheadAttention):
         additions: Additions = NO_ADDITIONS,
         tokens: Tokens = ALL,
     ) -> Tensor:
-        """Of queries, keys and values alike, ``x``: T x B x d, or its ``tokens``, N x 1 x d; returns as many.
-
-        ``padding``: B x T, true at pads.
-        """
+        """T x B x d ``x``, or its ``tokens``, N x 1 x d -> as many; ``padding``: B x T, true at pads."""
         queries, keys, values = (project(self, name, x, additions) for name in ("q_proj", "k_proj", "v_proj"))
         q, k, v = (self._heads(tokens.spread(one)) for one in (queries, keys, values))
         if prefix is not None:
@@ -122,7 +119,7 @@ class OpenAttention(MultiheadAttention):
 
     def _prefix_heads(self, prefix: Prefix, like: Tensor, additions: Additions) -> tuple[Tensor, Tensor]:
         """The prefix's keys and values, each B (or 1) x H x p x d/H."""
-        keys, values = (rows.type_as(like).transpose(0, 1) for rows in prefix[:2])
+        keys, values = (rows.type_as(like).transpose(0, 1) for rows in (prefix.keys, prefix.values))
         if prefix.before_projection:
             keys, values = project(self, "k_proj", keys, additions), project(self, "v_proj", values, additions)
         return self._heads(keys), self._heads(values)
@@ -271,12 +268,13 @@ class OpenTransformerEncoder(TransformerEncoder):
         # made in front, once: what a method remembers for the whole pass would not be made in the second run
         prefix = injection.key_value(layer.index, states)
         injection = replace(injection, key_value=lambda index, states: prefix)
-
-        def contexts() -> tuple[Any, Any]:  # M(x) was computed without dropout, and its backward pass comes in training
-            return nullcontext(), in_mode(layer, layer.training)
-
+        # the second run is in the mode of the first: M(x) was computed without dropout, its backward comes in training
+        mode = layer.training
         return checkpoint(
-            lambda *parts: layer(States(*parts), injection), *states, use_reentrant=False, context_fn=contexts
+            lambda *parts: layer(States(*parts), injection),
+            *states,
+            use_reentrant=False,
+            context_fn=lambda: (nullcontext(), in_mode(layer, mode)),
         )
 
     def states_before(self, layer: int, tokens: Tensor, padded: bool | None = None) -> Tensor:
@@ -299,7 +297,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         return None if asked and not padding.any() else padding
 
     def word_states(self, tokens: Tensor, given: Tensor | None, added: Tensor | None, room: Room) -> States:
-        """The text's word embeddings, ``given`` or the words' own, with the rows of ``words`` ``added``."""
+        """The text's word embeddings, ``given`` or the words' own, with ``added`` rows."""
         text = room.text if room.length else tokens
         x = self.embed_tokens(text.t()) if given is None or room.length else given.transpose(0, 1)
         return States(x if added is None else add_to_words(x, added), text.eq(self.padding_idx))
@@ -312,14 +310,9 @@ class OpenTransformerEncoder(TransformerEncoder):
         return States(x.transpose(0, 1), padding)
 
     def word_embeddings(
-        self,
-        tokens: Tensor,
-        given: Tensor | None,
-        injection: Injection,
-        room: Room,
-        word_states: Callable[[], States],
+        self, tokens: Tensor, given: Tensor | None, injection: Injection, room: Room, word_states: Callable[[], States]
     ) -> Tensor | None:
-        """B x T' x d word embeddings, the ``given`` ones if there are any, with ``words`` and ``input`` in them.
+        """B x T' x d word embeddings, ``given`` or the words' own, with ``words`` and ``input`` in them.
 
         With these two empty: ``given``, None for the words' own.
         """
@@ -354,19 +347,15 @@ def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
             vars(part)["training"] = not training
 
 
-def layer_norms(encoder: nn.Module) -> Iterator[nn.Module]:
-    """Every LayerNorm in ``encoder``: torch's or apex's fused one."""
-    return (module for module in encoder.modules() if hasattr(module, "normalized_shape"))
-
-
 class OpenRobertaEncoder(RobertaEncoder):
     """RoBERTa's encoder over the open stack, with the backbone's own LayerNorm epsilon (BERT's is 1e-12)."""
 
     def build_encoder(self, args, dictionary, embed_tokens):
         encoder = OpenTransformerEncoder(args, dictionary, embed_tokens)
         encoder.apply(init_bert_params)
-        for layer_norm in layer_norms(encoder):
-            layer_norm.eps = args.layer_norm_eps
+        for module in encoder.modules():
+            if hasattr(module, "normalized_shape"):  # LayerNorms, torch's or apex's fused ones
+                module.eps = args.layer_norm_eps
         return encoder
 
     def build_lm_head(self, embed_dim, output_dim, activation_fn, weight):

@@ -30,6 +30,14 @@ class States(NamedTuple):
         """B x d, the state of ``<s>``."""
         return self.x[0]
 
+    @property
+    def weights(self) -> Tensor:
+        """B x 1 x T (or 1 x 1 x T, without pads): 1 / n for each of an example's n tokens, 0 for pads."""
+        if self.padding is None:
+            return self.x.new_full((1, 1, len(self.x)), 1 / len(self.x))
+        real = (~self.padding).type_as(self.x)
+        return (real / real.sum(1, keepdim=True))[:, None]
+
 
 class Origin(NamedTuple):
     """What a pass began with, for rows that are made from it further up.

@@ -67,17 +67,13 @@ class Backbone:
         """Return the SHA-256 of the encoder's tensors, or of those of other ``parts``."""
         return self.digest(parts)
 
-    @property
-    def has_lm_head(self) -> bool:
-        """Whether every part of a language model's head is there, but for the word embeddings."""
-        return all(LM_HEAD + name in self.weights for name in LM_HEAD_PARTS)
-
     def check_lm_head(self) -> None:
         """Raise InputError unless the file has a language model's head, over the encoder's own word embeddings."""
         weight, words = self.weights.get(TIED), self.weights[STACK + "embed_tokens.weight"]
+        whole = all(LM_HEAD + name in self.weights for name in LM_HEAD_PARTS)
         shares_words = weight is None or weight.dtype == words.dtype and torch.equal(weight, words)
-        if not self.has_lm_head or not shares_words:
-            what = "word embeddings of its own in its" if self.has_lm_head else "no"
+        if not whole or not shares_words:
+            what = "word embeddings of its own in its" if whole else "no"
             raise InputError(
                 f"--predict-with mlm: the backbone {self.path} has {what} LM head ({LM_HEAD}*): give one of a masked "
                 "language model, such as roberta.large, or --predict-with head"
@@ -85,10 +81,9 @@ class Backbone:
 
 
 def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> None:
-    """Compare what the checkpoint records, and the length of its tables, with the model's options and dictionary.
+    """Raise InputError unless sizes and dictionary are the backbone's.
 
-    Raises:
-        InputError: naming the option, its value and the backbone's.
+    Compared are what the checkpoint records, the length of its tables, and the symbols of a dict.txt beside it.
     """
     theirs = {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
     theirs["max_positions"] = backbone.weights[STACK + "embed_positions.weight"].size(0) - dictionary.pad() - 1
@@ -98,27 +93,20 @@ def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> Non
                 f"{flag_name(name)} is {getattr(args, name)} but the backbone {backbone.path} has {value}: give "
                 f"{flag_name(name)} {value} or another --arch or --backbone"
             )
-    check_vocabulary(backbone, dictionary)
 
-
-def check_vocabulary(backbone: Backbone, dictionary: Dictionary) -> None:
-    """Raise InputError unless the data's dictionary is the backbone's.
-
-    It must have the same size, and the same symbols where dict.txt stands beside it.
-    """
     rows, beside = len(backbone.weights[STACK + "embed_tokens.weight"]), Path(backbone.path).with_name("dict.txt")
     if rows != len(dictionary):
         raise InputError(
             f"the data's dictionary has {len(dictionary)} symbols but the backbone {backbone.path} has {rows}: "
             "preprocess the data with the backbone's dict.txt (fairseq-preprocess --srcdict)"
         )
-    theirs = read_dictionary(beside) if beside.is_file() else dictionary.symbols
-    differing = [i for i, (a, b) in enumerate(zip(theirs, dictionary.symbols)) if a != b]
+    symbols = read_dictionary(beside) if beside.is_file() else dictionary.symbols
+    differing = [i for i, (a, b) in enumerate(zip(symbols, dictionary.symbols)) if a != b]
     if differing:
         i = differing[0]
         raise InputError(
             f"the data's dictionary differs from {beside} in {len(differing)} symbols (id {i}: "
-            f"{dictionary.symbols[i]!r}, backbone {theirs[i]!r}): preprocess the data with that dict.txt"
+            f"{dictionary.symbols[i]!r}, backbone {symbols[i]!r}): preprocess the data with that dict.txt"
         )
 
 

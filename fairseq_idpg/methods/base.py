@@ -36,7 +36,7 @@ class Geometry:
 
     @classmethod
     def of(cls, cfg: Any) -> "Geometry":
-        """Of the backbone that the model's options describe."""
+        """Return that of the backbone that the model's options describe."""
         return cls(cfg.encoder_layers, cfg.encoder_embed_dim, cfg.encoder_ffn_embed_dim, cfg.encoder_attention_heads)
 
 
@@ -68,8 +68,7 @@ class Method(nn.Module, ABC):
     Attributes:
         config: dataclass of the options that the method understands.
         slots: the fields of an ``Injection`` that ``injection`` fills; no two methods of a combination share one.
-        hides_pass: whether the head sees nothing of what other methods inject, so that none with slots may be joined
-            with it.
+        hides_pass: whether the head sees nothing of what other methods inject, so that none with slots may be joined.
         layers: those in which it fills its slots that are within the layers; see ``first_layer``.
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none: a name in
@@ -104,11 +103,7 @@ class Method(nn.Module, ABC):
 
     @classmethod
     def derive_options(cls, cfg: Any) -> None:
-        """Put options that follow from others into ``cfg``, before those that are left open are filled.
-
-        Raises:
-            InputError: ``cfg`` says something else of one.
-        """
+        """Put options that follow from others into ``cfg`` before the rest is filled; InputError if they contradict."""
 
     def injection(self, representation: Tensor | None) -> Injection:
         """Return the values of one forward pass, a field for each of ``slots``.
@@ -134,8 +129,6 @@ class Method(nn.Module, ABC):
     def trains(self, name: str) -> bool:
         """Return whether a parameter of the backbone is trained and saved with the method; it stays the backbone's.
 
-        Asked once for each of them when the model is built.
-
         Args:
             name: such as ``layernorm_embedding.weight``, ``layers.3.self_attn.q_proj.bias``, ``layers.3.fc1.weight``
                 or ``layers.3.final_layer_norm.bias``.
@@ -147,11 +140,7 @@ class Method(nn.Module, ABC):
         """Say where the method enters, for the log."""
 
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
-        """Set starting values that need the loaded backbone or other files; all others are set on construction.
-
-        Raises:
-            InputError: an option asks for values that cannot be had.
-        """
+        """Set starting values that need the loaded backbone or other files; InputError if they cannot be had."""
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
         """Return options that change nothing beside the others -> why, and what to do: a run may not set them."""
@@ -171,8 +160,8 @@ class Method(nn.Module, ABC):
     def extra_loss(self) -> Tensor:
         """Return what the training pass before adds to the loss, a scalar that counts like the mean loss of an example.
 
-        Asked for once after each training pass of a method with ``adds_loss``, and of no other. By default it is the
-        ``extra`` that the pass has left.
+        Asked for once after each training pass of a method with ``adds_loss``. By default the pass leaves it in
+        ``extra``.
         """
         extra, self.extra = self.extra, None
         assert extra is not None

@@ -105,21 +105,16 @@ def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
             present = f"without {flag}" if chosen == "False" else f"with {flag} {chosen}"
             wanted = flag if values == ("True",) else f"{flag} {' or '.join(values)}"
             raise InputError(f"{as_typed(cfg, name)} has no effect {present}: leave it out or give {wanted}")
-        check_range(cfg, name, *declared.metadata["range"])
+        value, (least, above, below) = getattr(cfg, name), declared.metadata["range"]
+        if isinstance(value, (int, float)) and not (least <= value < below and value > above):  # NaN neither
+            wanted = f"more than {above:g}" if above > least else f"{least:g} or more"
+            raise InputError(f"{as_typed(cfg, name)}: give {wanted}{f', below {below:g}' if below < math.inf else ''}")
 
 
 def _acts(cfg: Any, declared: Field) -> bool:
     """Return whether an option has an effect with the value that ``cfg`` has for the option it depends on."""
     other, values = declared.metadata["only_with"] or (None, ())
     return other is None or str(getattr(cfg, other, None)) in values
-
-
-def check_range(cfg: Any, name: str, least: float, above: float, below: float) -> None:
-    """Raise InputError if an option of ``cfg`` is a number out of its range, or none at all (NaN)."""
-    value = getattr(cfg, name)
-    if isinstance(value, (int, float)) and not (least <= value < below and value > above):
-        wanted = f"more than {above:g}" if above > least else f"{least:g} or more"
-        raise InputError(f"{as_typed(cfg, name)}: give {wanted}{f', below {below:g}' if below < math.inf else ''}")
 
 
 def parse_number(cfg: Any, name: str, word: str) -> float | None:
@@ -137,10 +132,9 @@ def parse_number(cfg: Any, name: str, word: str) -> float | None:
 
 
 def parse_layers(flag: str, text: str, layers: int, words: str = "all") -> tuple[int, ...]:
-    """``all`` | ``0,4,8`` -> layer numbers in rising order; ``words`` are what option ``flag`` takes besides a list.
+    """``all`` | ``0,4,8`` -> layer numbers in rising order; InputError for another text or number.
 
-    Raises:
-        InputError: it is no such list, or the backbone has no such layer.
+    ``words`` are what option ``flag`` takes besides a list.
     """
     if text == "all":
         return tuple(range(layers))

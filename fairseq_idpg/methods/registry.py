@@ -1,20 +1,121 @@
 """Presets, the rows of the papers' tables by name.
 
 ``--method NAME`` fills the options that define the row; ``--method A+B`` trains methods that enter at different places
-together, such as m-idpg-phm+adapter.
+of one backbone together, such as m-idpg-phm+adapter.
 """
 
+import itertools
 import sys
-from dataclasses import Field, dataclass
+from collections.abc import Sequence
+from dataclasses import Field, dataclass, replace
 from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
 
 from preprocess.errors import did_you_mean
 from preprocess.flags import flag_name
 
+from ..backbone.injection import NOTHING, Injection, filled_fields
 from ..errors import InputError
-from .base import Geometry, Method
-from .combination import Combination
+from ..representations.kinds import canonical_kind
+from .base import Geometry, Method, WordEmbeddings
 from .options import options_of
+
+
+def clash(first: Method, second: Method) -> str:
+    """Return why two methods cannot be joined, as the end of "A and B …"; empty if they can."""
+    if (first.hides_pass and second.slots) or (second.hides_pass and first.slots):
+        return "cannot act together, since the head would see nothing of what one of them injects"
+    both = sorted(set(first.slots) & set(second.slots))
+    if both:
+        return f"enter at the same place ({', '.join(both)})"
+    one, other = (
+        part.representation and canonical_kind(part.representation) + " with dropout" * part.representation_dropout
+        for part in (first, second)
+    )
+    if one and other and one != other:
+        return f"read M(x) as {one} and as {other}, but a pass computes one"
+    return ""
+
+
+class Combination(Method):
+    """Injects what all of ``parts`` inject.
+
+    Args:
+        name: of them together, as --method has it.
+        owners: for each of ``parts`` the preset that it belongs to; without them, ``name`` is theirs, joined by +.
+
+    Raises:
+        InputError: two of them ``clash``.
+    """
+
+    def __init__(self, name: str, parts: list[Method], owners: Sequence[str] = ()):
+        super().__init__()
+        for (one, first), (other, second) in itertools.combinations(zip(owners or name.split("+"), parts), 2):
+            reason = clash(first, second)
+            if reason:
+                raise InputError(f"--method {name}: {one} and {other} {reason}: choose one")
+        self.slots = tuple(slot for part in parts for slot in part.slots)
+        self.hides_pass = any(part.hides_pass for part in parts)
+        self.parts: Any = nn.ModuleList(parts)
+        self.training_only = tuple(f"parts.{i}.{name}" for i, part in enumerate(parts) for name in part.training_only)
+        self.prompt_length = sum(part.prompt_length for part in parts)
+        self.representation = next((part.representation for part in parts if part.representation), None)
+        self.representation_dropout = any(part.representation_dropout for part in parts)
+        self.second_pass = any(part.second_pass for part in parts)
+        self.redrawn = any(part.redrawn for part in parts)
+        self.adds_loss = next((part.adds_loss for part in parts if part.adds_loss), None)
+
+    def first_layer(self, layers: int) -> int:
+        return min(part.first_layer(layers) for part in self.parts)
+
+    def trains(self, name: str) -> bool:
+        return any(part.trains(name) for part in self.parts)
+
+    def compare(self, one: Tensor, other: Tensor) -> None:
+        for part in self.parts:
+            if part.second_pass:
+                part.compare(one, other)
+
+    def extra_loss(self) -> Tensor:
+        return torch.stack([part.extra_loss() for part in self.parts if part.adds_loss]).sum()
+
+    def fold(self) -> None:
+        for part in self.parts:
+            part.fold()
+
+    def mark_folded(self) -> None:
+        for part in self.parts:
+            part.mark_folded()
+
+    def merge(self, stack: nn.Module) -> None:
+        for part in self.parts:
+            part.merge(stack)
+        self.merged = any(part.merged for part in self.parts)
+
+    def injection(self, representation: Tensor | None) -> Injection:
+        joined = NOTHING
+        for part in self.parts:
+            injection = part.injection(representation if part.representation else None)
+            joined = replace(joined, **filled_fields(injection))
+        return joined
+
+    def without_effect(self, cfg: Any) -> dict[str, str]:
+        return {name: reason for part in self.parts for name, reason in part.without_effect(cfg).items()}
+
+    def prompt_parameters(self) -> list[nn.Parameter]:
+        return [parameter for part in self.parts for parameter in part.prompt_parameters()]
+
+    def word_parameters(self) -> list[nn.Parameter]:
+        return [parameter for part in self.parts for parameter in part.word_parameters()]
+
+    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
+        for part in self.parts:
+            part.set_initial_values(cfg, words)
+
+    def describe(self) -> str:
+        return "; ".join(part.describe() for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -43,12 +144,12 @@ class Preset:
 
     @property
     def options(self) -> dict[str, Field]:
-        """Return every option that its methods understand."""
+        """Every option that its methods understand."""
         return {name: declared for method in self.methods for name, declared in options_of(method.config).items()}
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Return the value of every option in this row."""
+        """The value of every option in this row."""
         return {n: self.settings.get(n, declared.metadata["preset_default"]) for n, declared in self.options.items()}
 
     def build(self, cfg: Any, geometry: Geometry) -> Method | None:
@@ -106,19 +207,24 @@ def find_preset(name: str) -> Preset:
     Raises:
         InputError: an unknown name (the nearest is suggested); methods that share an option.
     """
-    parts = [_registered(part) for part in name.split("+")]
+    parts = []
+    for each in name.split("+"):
+        if each not in PRESETS:
+            hint = did_you_mean(each, PRESETS)
+            raise InputError(f"--method {each} is unknown: {hint}choose from {', '.join(sorted(PRESETS))}")
+        parts.append(PRESETS[each])
     if len(parts) == 1:
         return parts[0]
-    for i, part in enumerate(parts):
+    for part in parts:
         if not part.methods:
             raise InputError(f"--method {name}: {part.name} injects nothing: name the other methods alone")
-        for other in parts[:i]:
-            shared = [option for option in other.options if option in part.options]
-            if shared:
-                raise InputError(
-                    f"--method {name}: {other.name} and {part.name} share {flag_name(shared[0])}, which cannot have "
-                    "two values: join prompts with adapters, such as m-idpg-phm+adapter, or choose one"
-                )
+    for one, other in itertools.combinations(parts, 2):
+        shared = [option for option in one.options if option in other.options]
+        if shared:
+            raise InputError(
+                f"--method {name}: {one.name} and {other.name} share {flag_name(shared[0])}, which cannot have "
+                "two values: join prompts with adapters, such as m-idpg-phm+adapter, or choose one"
+            )
     return Preset(
         name,
         methods=tuple(method for part in parts for method in part.methods),
@@ -127,10 +233,3 @@ def find_preset(name: str) -> Preset:
         needs_pairs=any(part.needs_pairs for part in parts),
         joined=tuple(part.name for part in parts for _ in part.methods),
     )
-
-
-def _registered(name: str) -> Preset:
-    if name not in PRESETS:
-        hint = did_you_mean(name, PRESETS)
-        raise InputError(f"--method {name} is unknown: {hint}choose from {', '.join(sorted(PRESETS))}")
-    return PRESETS[name]

@@ -1,3 +1,3 @@
 """The model ``roberta_idpg`` and its architectures."""
 
-from . import architectures, roberta_idpg  # noqa: F401
+from . import roberta_idpg  # noqa: F401

@@ -1,4 +1,4 @@
-"""Options of ``roberta_idpg``."""
+"""Options of ``roberta_idpg``, and its named sizes."""
 
 import argparse
 import contextlib
@@ -18,6 +18,29 @@ WORDS = "mlm"
 PredictWith: Any = ChoiceEnum(["head", WORDS])
 GPUGraphs: Any = ChoiceEnum(["auto", "off"])
 VerbaliserLoss: Any = ChoiceEnum(["vocabulary", "verbalisers"])
+# --arch roberta_idpg_large and so on; explicit options win
+SIZES: dict[str, dict[str, Any]] = {
+    "roberta_idpg_base": {
+        "encoder_layers": 12,
+        "encoder_embed_dim": 768,
+        "encoder_ffn_embed_dim": 3072,
+        "encoder_attention_heads": 12,
+    },
+    "roberta_idpg_large": {
+        "encoder_layers": 24,
+        "encoder_embed_dim": 1024,
+        "encoder_ffn_embed_dim": 4096,
+        "encoder_attention_heads": 16,
+    },
+    # all-MiniLM-L6-v2, a BERT: checkpoints/convert_hf.py makes the backbone
+    "roberta_idpg_minilm": {
+        "encoder_layers": 6,
+        "encoder_embed_dim": 384,
+        "encoder_ffn_embed_dim": 1536,
+        "encoder_attention_heads": 12,
+        "layer_norm_eps": 1e-12,
+    },
+}
 
 
 def documented(help: str, default: Any) -> Any:

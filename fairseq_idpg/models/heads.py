@@ -11,6 +11,8 @@ from ..saving.backbone_file import read_checkpoint
 from ..saving.record import Record, labels_here, listed, saved_record
 from ..saving.tensors import HEADS
 
+logger = logging.getLogger(__name__)
+OPTION = "--head-init-from"
 OTHER_WORDS = "other_words"
 
 
@@ -49,10 +51,6 @@ class VerbaliserHead(nn.Module):
         return chosen
 
 
-logger = logging.getLogger(__name__)
-OPTION = "--head-init-from"
-
-
 def load_head(model: Any, path: str, name: str, ours: Record) -> None:
     """Copy the head of a checkpoint, such as that of supplementary training, into ``model``'s head ``name``.
 
@@ -64,15 +62,20 @@ def load_head(model: Any, path: str, name: str, ours: Record) -> None:
     Raises:
         InputError: the file is no checkpoint, or holds no such head, or one of another size or for other classes.
     """
+    # the head of that name, or the only one there is
     _, tensors = read_checkpoint(path, OPTION)
+    names = {key.split(".")[1] for key in tensors if key.startswith(HEADS)}
+    prefix = f"{HEADS}{name if name in names or len(names) != 1 else names.pop()}."
+    state = {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
     head = model.classification_heads[name]
-    state = saved_head(tensors, name)
     own = {key: value.shape for key, value in head.state_dict().items()}
     if own != {key: value.shape for key, value in state.items()}:
         raise InputError(
             f"{OPTION} {path}: its head {name} is missing or of other sizes than this run's: leave the option out, and "
             "the head starts anew"
         )
+
+    # each of our logits is that of the class with the same name
     record = saved_record(tensors, f"{OPTION} {path}")
     if record is None:
         logger.warning(f"{OPTION} {path} records no label names: whether its classes are this run's is not checked")
@@ -82,26 +85,15 @@ def load_head(model: Any, path: str, name: str, ours: Record) -> None:
     head.load_state_dict(state)
 
 
-def saved_head(tensors: dict[str, Any], name: str) -> dict[str, Tensor]:
-    """The tensors of the head ``name``, or of the only one there is; empty without any."""
-    names = {key.split(".")[1] for key in tensors if key.startswith(HEADS)}
-    prefix = f"{HEADS}{name if name in names or len(names) != 1 else names.pop()}."
-    return {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
-
-
 def matching_rows(theirs: Record, ours: Record, path: str) -> list[int]:
-    """Which of their logits is each of ours.
-
-    Raises:
-        InputError: other label names, or scores of another scale.
-    """
+    """Which of their logits is each of ours; InputError for other label names, or scores of another scale."""
+    rows = [0]
     if theirs.labels is None or ours.labels is None:
-        labels, own, rows = [], [], [0]
         same = None in (theirs.scale, ours.scale) or theirs.scale == ours.scale
     else:
-        labels, own = labels_here(theirs, ours, training=True), ours.labels
-        same = sorted(labels) == sorted(own)
-        rows = [labels.index(label) for label in own] if same else []
+        labels = labels_here(theirs, ours, training=True)
+        same = sorted(labels) == sorted(ours.labels)
+        rows = [labels.index(label) for label in ours.labels] if same else []
     if not same:
         described = (f"the labels {listed(r.labels)}" if r.labels else f"scores / {r.scale}" for r in (theirs, ours))
         raise InputError(

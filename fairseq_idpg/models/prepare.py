@@ -1,7 +1,7 @@
 """A model made ready: its options before it is built, and what else a run starts with once it is.
 
 The task says what only it knows, ``DataFacts``: to ``complete_options`` before the model is built, and to the model's
-own ``prepare`` after that. What a method makes of it is the method's affair.
+own ``prepare`` after that.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from ..names import as_typed
 from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import KeptHalfPrecision
 from ..representations.kinds import GLOVE
-from ..representations.word_vectors import vectors_width
+from ..representations.stored import vectors_width
 from ..saving.backbone_file import NO_BACKBONE
 from ..saving.record import SECTION, KeptRecord, Record, symbols_fingerprint
 from .config import fill_method_options, predicts_words
@@ -95,22 +95,15 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     if training:
         model.kept["fp16"] = KeptHalfPrecision(saved=not cfg.no_save_optimizer_state)
         set_initial_values(model, data)
-    if method is None:
-        mark_groups(model, [])
-    else:
-        mark_groups(model, method.prompt_parameters(), method.word_parameters())
-    if training:
         check_method_effects(cfg, method)
         check_has_rows(data.task_cfg, cfg, method)
+    prompts, words = ([], []) if method is None else (method.prompt_parameters(), method.word_parameters())
+    mark_groups(model, prompts, words)
     log_model(model, data.task_cfg.prompt_position)
 
 
 def set_initial_values(model: Any, data: DataFacts) -> None:
-    """Where the method starts, and the head if --head-init-from names a checkpoint.
-
-    Raises:
-        InputError: there is not one text for each class; see ``Method.set_initial_values`` and ``load_head``.
-    """
+    """Give the method its starting values, and the head those of the checkpoint that --head-init-from names."""
     cfg = model.args
     if str(getattr(cfg, "prompt_init", None)) == "class-labels" and cfg.prompt_init_text:
         texts, classes = cfg.prompt_init_text.split("|"), data.task_cfg.num_classes
@@ -120,11 +113,9 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
                 "give one for each, with | between"
             )
     if model.method is not None:
-        embeddings = model.encoder.sentence_encoder.embed_tokens.weight
-        known = data.dictionary
-        words = WordEmbeddings(
-            embeddings, known.nspecial, data.encode, model.backbone_fingerprint, symbols=known.symbols
-        )
+        embeddings, known = model.encoder.sentence_encoder.embed_tokens.weight, data.dictionary
+        fingerprint = model.backbone_fingerprint
+        words = WordEmbeddings(embeddings, known.nspecial, data.encode, fingerprint, symbols=known.symbols)
         model.method.set_initial_values(cfg, words)
     if cfg.head_init_from:
         assert data.record is not None
@@ -132,14 +123,10 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
 
 
 def check_method_effects(cfg: Any, method: Method | None) -> None:
-    """Refuse options of the method (``cfg``, filled) that change nothing.
+    """Raise InputError, with the reason, for options of the method (``cfg``, filled) that change nothing.
 
     Options that a method does not have, or that act with certain values of another only, are refused by
-    ``fill_options`` wherever they come from. What stands here is asked of new runs alone: a checkpoint may have been
-    made before.
-
-    Raises:
-        InputError: with the reason.
+    ``fill_options`` wherever they come from. This is asked of new runs alone: a checkpoint may have been made before.
     """
     defaults = find_preset(cfg.method).defaults
     for name, reason in ({} if method is None else method.without_effect(cfg)).items():

@@ -5,14 +5,15 @@ representation M(x) -> method (prompt rows, adapters) -> encoder with these inje
 
 import argparse
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models import register_model
+from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
 from fairseq.models.roberta.model import RobertaModel, base_architecture
 from omegaconf import OmegaConf
 from torch import Tensor, nn
@@ -27,7 +28,7 @@ from ..methods.registry import find_preset
 from ..representations.kinds import GLOVE, pass_representation
 from ..saving.backbone_file import backbone_path, read_backbone
 from .checkpoint import SavesTrainableOnly
-from .config import RobertaIDPGConfig, fill_method_options, predicts_words
+from .config import SIZES, RobertaIDPGConfig, fill_method_options, predicts_words
 from .graphs import TrainingGraphs
 from .heads import VerbaliserHead
 from .prepare import prepare_model
@@ -221,8 +222,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             if extra is not None:
                 return extra.pop("logits"), extra
         method, stack = self.method, self.encoder.sentence_encoder
-        reads_vectors = method is not None and method.representation == GLOVE
-        if self.prompt_length and prompted_tokens is None or reads_vectors and representation is None:
+        kind = None if method is None else method.representation
+        if self.prompt_length and prompted_tokens is None or kind == GLOVE and representation is None:
             raise InputError(f"--method {self.args.method} needs batches of --task sentence_prediction_idpg: give it")
 
         # The encoder reads the text with placeholders, where the task has made room for prompt rows. It begins at
@@ -244,21 +245,22 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             method, start = None, Start(len(stack.layers), read[None])
 
         # The method makes of M(x) what is injected into the frozen encoder; the head reads the states that come out.
-        run = partial(
-            self._run,
-            method,
-            read,
-            inspect,
-            classification_head_name,
-            mask_index,
-            src_tokens=tokens,
-            features_only=features_only or needs_head,
-            return_all_hiddens=return_all_hiddens,
-            room=room,
-            padded=padded,
-            start=start,
-            **kwargs,
-        )
+        def run() -> tuple[Tensor, dict[str, Any]]:
+            injection = NOTHING if method is None else method.injection(read)
+            x, extra = self.encoder(
+                tokens,
+                features_only or needs_head,
+                return_all_hiddens,
+                injection=injection if inspect is None else inspect(injection),
+                room=room,
+                padded=padded,
+                start=start,
+                **kwargs,
+            )
+            if needs_head:
+                x = self.classification_heads[classification_head_name](x, mask_index=mask_index, extra=extra)
+            return x, extra
+
         x, extra = run()
 
         # In training a method may compare the logits with those of a second pass, which has other draws and the same
@@ -274,29 +276,27 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             method.compare(x, other)
         return x, extra
 
-    def _run(
-        self,
-        method: Method | None,
-        read: Any,
-        inspect: Callable[[Injection], Injection] | None,
-        head: str | None,
-        mask_index: Tensor | None,
-        **encoding: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Return what one pass gives with ``head`` (None: the encoder's features), and what it gives besides.
-
-        ``read``: what the method reads, M(x) or states.
-        """
-        injection = NOTHING if method is None else method.injection(read)
-        if inspect is not None:
-            injection = inspect(injection)
-        x, extra = self.encoder(injection=injection, **encoding)
-        if head is not None:
-            x = self.classification_heads[head](x, mask_index=mask_index, extra=extra)
-        return x, extra
-
 
 def first_trained(stack: nn.Module, layers: int) -> int:
     """The first of the ``layers`` with a weight that is trained: 0 for those of the embedding, ``layers`` for none."""
     trained = [name.split(".") for name, parameter in stack.named_parameters() if parameter.requires_grad]
     return min((int(at[1]) if at[0] == "layers" else 0 for at in trained), default=layers)
+
+
+# --- named sizes
+
+
+def fill_size(size: Mapping[str, Any], args: Any) -> None:
+    """Fill what ``args`` leave open of a size, and stay off TPUs.
+
+    fairseq's parser takes --bf16 for a wish to train on one; where there is no torch_xla it is none.
+    """
+    for name, value in size.items():
+        setattr(args, name, getattr(args, name, value))
+    if getattr(args, "bf16", False) and find_spec("torch_xla") is None:
+        args.tpu = False
+
+
+ARCH_CONFIG_REGISTRY["roberta_idpg"] = partial(fill_size, {})  # registered with the model, as one that changes nothing
+for _name, _size in SIZES.items():
+    register_model_architecture("roberta_idpg", _name)(partial(fill_size, _size))

@@ -13,6 +13,7 @@ backbone, precision or text never finds it; tasks, seeds and methods that read t
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -23,21 +24,29 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from preprocess.checksums import regular, sha256
 from preprocess.indexed import UNREADABLE, open_array
 from preprocess.writing import locked, write_text
 
+from ..backbone.encoder import in_mode
 from ..backbone.weights import GEOMETRY
 from ..errors import InputError
+from ..out_of_memory import WITHOUT_GPU, refuse_batch
 from .kinds import sentence_representation
 
+logger = logging.getLogger(__name__)
 FORMAT = 2
+TOKENS_AT_A_TIME = 8192
+NO_CACHES = {"representation_cache": None, "state_cache": None}  # of a checkpoint that is used elsewhere
+REMEDY = "remove it, it is made again"
+STORED_AS = {"bfloat16": "int16"}  # numpy has no such numbers: their bits
 
 
 @dataclass(frozen=True)
 class CacheKey:
-    """What the rows of a file depend on, by which it is named: everything that they depend on, and nothing else.
+    """All that the rows of a file depend on, by which it is named.
 
     Rows are computed in the precision of the backbone's weights and kept apart by it, so they do not depend on who
     filled the cache: float32 for runs in float32 and with --amp, half precision for --fp16 and --bf16. A run without a
@@ -45,7 +54,7 @@ class CacheKey:
     because its training steps compute M(x) partly in half precision.
 
     Attributes:
-        backbone: see ``backbone_key``.
+        backbone: SHA-256 of its tensors and of how they are read, see ``cache_key``.
         tokens: SHA-256 of the token rows that the backbone reads.
         kind: the --representation, or the layer that states enter.
         rows, width: N and w; of states all tokens and d.
@@ -95,10 +104,10 @@ class SplitText:
             files += [Path(self.data, part, f"{self.split}.bin"), *more]
         parts = [sha256(file).encode() for file in files]
         parts += [part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode() for part in self.arrangement]
-        return digest_of_parts(iter(parts))
+        return digest_of_parts(*parts)
 
 
-def digest_of_parts(parts: Iterator[bytes]) -> str:
+def digest_of_parts(*parts: bytes) -> str:
     """SHA-256 of some bytes, each part with its length so that parts cannot run into each other."""
     digest = hashlib.sha256()
     for part in parts:
@@ -106,20 +115,18 @@ def digest_of_parts(parts: Iterator[bytes]) -> str:
     return digest.hexdigest()
 
 
-def backbone_key(model: Any) -> str:
-    """SHA-256 of the backbone's tensors and of how they are read: heads, activation and eps are in none of them."""
-    sizes = ", ".join(str(getattr(model.args, name)) for name in GEOMETRY)  # a command line's choices are no strings
-    return digest_of_parts(iter([model.backbone_digest.encode(), f"[{sizes}]".encode()]))
-
-
 def precision_of(model: Any) -> str:
     """``float32``, ``float16`` or ``bfloat16``: what the backbone's weights are at the moment."""
     return str(next(model.encoder.parameters()).dtype).replace("torch.", "")
 
 
-NO_CACHES = {"representation_cache": None, "state_cache": None}  # of a checkpoint that is used elsewhere
-REMEDY = "remove it, it is made again"
-STORED_AS = {"bfloat16": "int16"}  # numpy has no such numbers: their bits
+def cache_key(model: Any, text: SplitText, kind: str, rows: int, dtype: str) -> CacheKey:
+    """What rows depend on that the backbone of ``model`` makes of a split now."""
+    # the digest of tensors does not tell heads, activation and eps; a command line's choices are no strings
+    sizes = ", ".join(str(getattr(model.args, name)) for name in GEOMETRY)
+    backbone = digest_of_parts(model.backbone_digest.encode(), f"[{sizes}]".encode())
+    width = model.args.encoder_embed_dim
+    return CacheKey(backbone, text.digest(), kind, rows, width, dtype, precision=precision_of(model))
 
 
 class RowCache:
@@ -144,23 +151,15 @@ class RowCache:
         self.starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         self._key = key
         self._precision = precision
-        self._rows: np.ndarray | None = None
-        self._compared = False  # with its checksum: once, also for data loader processes
+        self._rows: dict[CacheKey, np.ndarray] = {}  # those that are open
+        self._compared: set[CacheKey] = set()  # with their checksum: once, also for data loader processes
 
     def __getstate__(self):
-        self._follow_precision()
-        return {**self.__dict__, "_precision": None, "_rows": None}
+        return {**self.__dict__, "_key": self.key, "_precision": None, "_rows": {}}
 
     @property
     def key(self) -> CacheKey:
-        self._follow_precision()
-        return self._key
-
-    def _follow_precision(self) -> None:
-        precision = self._key.precision if self._precision is None else self._precision()
-        if precision != self._key.precision:  # from now on other rows
-            self._key = self.key_in(precision)
-            self._rows, self._compared = None, False
+        return self._key if self._precision is None else self.key_in(self._precision())
 
     def key_in(self, precision: str) -> CacheKey:
         """The key of the rows that a backbone of another precision computes."""
@@ -175,28 +174,24 @@ class RowCache:
 
     def opened(self) -> np.ndarray | None:
         """All rows; None as long as the cache is not complete."""
-        self._follow_precision()
-        if self._rows is None and not self.complete:
-            return None
-        return self.open() if self._rows is None else self._rows
+        key = self.key
+        if key not in self._rows and self.complete:
+            self.open()
+        return self._rows.get(key)
 
-    def open(self) -> np.ndarray:
-        """Find the rows of a complete cache.
-
-        Raises:
-            InputError: they are damaged, or of something else.
-        """
-        path = self.path("npy")
+    def open(self) -> None:
+        """Find the rows of a complete cache; InputError if they are damaged, or of something else."""
+        key, path = self.key, self.path("npy")
         try:
             with open(regular(self.path("json")), encoding="utf-8") as file:
                 made_from = json.load(file)
-            checksum = sha256(Path(path)) if not self._compared else made_from["sha256"]
-            if made_from != {**asdict(self.key), "sha256": checksum}:
+            checksum = made_from["sha256"] if key in self._compared else sha256(Path(path))
+            if made_from != {**asdict(key), "sha256": checksum}:
                 raise ValueError("its checksum differs, or it was made from something else")
-            self._rows, self._compared = open_array(path), True
+            self._rows[key] = open_array(path)
         except (*UNREADABLE, LookupError, RecursionError) as error:
             raise InputError(f"{self.option}: {path} is damaged ({error}): {REMEDY}") from None
-        return self._rows
+        self._compared.add(key)
 
     def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
         """Return the rows of some examples, one example after the other, from their n x T tokens.
@@ -215,8 +210,6 @@ class RowCache:
         Raises:
             InputError: the folder cannot be written.
         """
-        if self.complete:
-            return
         try:
             os.makedirs(self.folder, exist_ok=True)
             with locked(Path(self.path("lock"))):
@@ -229,8 +222,8 @@ class RowCache:
             ) from None
 
     def _fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
-        dtype = STORED_AS.get(self.key.dtype, self.key.dtype)
-        rows = self._writable("partial.npy", dtype, (self.key.rows, self.key.width))
+        key = self.key
+        rows = self._writable("partial.npy", STORED_AS.get(key.dtype, key.dtype), (key.rows, key.width))
         marks = self._writable("done.npy", "uint32", (len(self.starts) - 1,))
         done = np.asarray(marks != 0)
         done[done] = marks[done] == self._checksums(rows, np.flatnonzero(done))
@@ -241,21 +234,18 @@ class RowCache:
                 # a row that a power cut loses does not agree with its mark
                 marks[missing] = self._checksums(rows, missing)
                 done[missing] = True
-        if not done.all():
-            raise ValueError("batches do not cover every example")
+        assert done.all()
         rows.flush()
         del rows, marks
-        made_from = {**asdict(self.key), "sha256": sha256(Path(self.path("partial.npy")))}
+        made_from = {**asdict(key), "sha256": sha256(Path(self.path("partial.npy")))}
         write_text(Path(self.path("json")), json.dumps(made_from, indent=1))
         os.remove(self.path("done.npy"))  # first: nobody looks for it beside whole rows
         os.replace(self.path("partial.npy"), self.path("npy"))
-        self._compared = True
+        self._compared.add(key)
 
     def _numbers(self, index: np.ndarray) -> np.ndarray:
         """The numbers of the rows of some examples, one example after the other."""
-        lengths = self.starts[index + 1] - self.starts[index]
-        before = np.cumsum(lengths) - lengths
-        return np.repeat(self.starts[index] - before, lengths) + np.arange(lengths.sum())
+        return np.concatenate([np.arange(self.starts[i], self.starts[i + 1]) for i in index])
 
     def _checksums(self, rows: np.ndarray, index: np.ndarray) -> np.ndarray:
         """n, CRC-32 of the bytes of some examples' rows; never 0, the mark of rows that are not there."""
@@ -265,7 +255,7 @@ class RowCache:
         return np.fromiter(found, np.uint32, len(index))
 
     def _finite(self, rows: Tensor, index: np.ndarray) -> np.ndarray:
-        """Rows of some examples as they are stored, or a refusal of what no prompt can be made from."""
+        """Rows of some examples as they are stored; InputError for numbers that no prompt can be made from."""
         found = rows.detach().cpu().to(getattr(torch, self.key.dtype))
         bad = ~found.isfinite().all(1).numpy()
         if bad.any():
@@ -316,3 +306,57 @@ def write_zeros(path: str, dtype: str, shape: tuple) -> None:
         np.lib.format.write_array_header_1_0(file, header)
         file.flush()
         os.posix_fallocate(file.fileno(), file.tell(), left)
+
+
+def fill_cache(
+    cache: Any, model: Any, tokens_of: Callable[[np.ndarray], Tensor], sizes: np.ndarray, split: str
+) -> None:
+    """Compute missing rows in large batches of similar length, without dropout or gradient, in exact float32 products.
+
+    What is there is opened here, so that it is compared with its checksum once, not by each data loader process.
+
+    Args:
+        cache: a ``RowCache``; there is nothing to do for rows of another kind, or None.
+        model: ``roberta_idpg``, whose backbone computes them.
+        tokens_of: n example numbers -> n x T tokens, padded, as the backbone reads them.
+        sizes: N, tokens of each example.
+        split: its name, for the log.
+
+    Raises:
+        InputError: see ``RowCache``; a batch does not fit into memory.
+        ModelLost: somebody has written into the backbone's file; what was computed since then is not kept.
+    """
+    if not isinstance(cache, RowCache):
+        return
+    if cache.complete:
+        return cache.open()
+    device, pad = next(model.encoder.parameters()).device, model.encoder.dictionary.pad()
+    bar = tqdm(total=len(sizes), desc=f"{cache.what} of {split}", unit=" examples", disable=None, leave=False)
+
+    def encode(index: np.ndarray) -> Tensor:
+        tokens = tokens_of(index)
+        bar.update(len(index))
+        with refuse_batch(tokens, WITHOUT_GPU, f"{cache.option}, split {split}: "):
+            rows = cache.compute(model, index, tokens.to(device), bool(tokens.eq(pad).any()))
+        model.check_backbone()
+        return rows
+
+    # also where the process allows coarser products (TF32)
+    allowed = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with bar, in_mode(model.encoder, False), torch.no_grad():
+            cache.fill(encode, length_sorted_batches(sizes, TOKENS_AT_A_TIME))
+    finally:
+        torch.set_float32_matmul_precision(allowed)
+    logger.info(f"split {split}: {cache.what} of {len(sizes):,} examples in {cache.path('npy')}")
+
+
+def length_sorted_batches(sizes: np.ndarray, max_tokens: int) -> Iterator[np.ndarray]:
+    """All example numbers, longest first (so that memory does not run out later), padded to at most ``max_tokens``."""
+    order = np.argsort(-sizes, kind="stable")
+    start = 0
+    while start < len(order):
+        count = max(1, max_tokens // max(1, int(sizes[order[start]])))
+        yield order[start : start + count]
+        start += count

@@ -6,12 +6,11 @@ training, LayerNorms), the gradient flows through M(x) into them, as in the rele
 
 import contextlib
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from fairseq.models.roberta.model import RobertaEncoder
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..backbone.encoder import in_mode
 from ..backbone.injection import Start, States
@@ -20,11 +19,6 @@ GLOVE = "glove"  # rows that the task reads from the data folder, see preprocess
 PREVIOUS_LAYER = "previous-layer"
 TOKEN_MEAN = "token-mean"  # which reads no layer
 LAST_STATES = "last-states"  # of all tokens: no vector, and so in no cache
-
-
-def evaluating(module: nn.Module) -> AbstractContextManager[None]:
-    """Run a block with ``module`` in evaluation mode (no dropout) and put the mode back."""
-    return in_mode(module, False)
 
 
 def sentence_state(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> Tensor:
@@ -90,7 +84,7 @@ def sentence_representation(
     sentence gets another representation at every step; ``dropout=True`` restores that. Without dropout M(x)
     depends on the sentence alone and can be cached, as the paper suggests.
     """
-    mode = contextlib.nullcontext() if dropout else evaluating(encoder)
+    mode = contextlib.nullcontext() if dropout else in_mode(encoder, False)
     with mode, torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
         return READERS[kind](encoder, tokens, **given)
 

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..names import as_typed
-from .cache import CacheKey, RowCache, SplitText, backbone_key, precision_of
+from .cache import CacheKey, RowCache, SplitText, cache_key, precision_of
 
 logger = logging.getLogger(__name__)
 EXACT = "model"
-GB = 1e9
 
 
 class StateCache(RowCache):
@@ -69,17 +68,7 @@ class StateCache(RowCache):
     @property
     def size(self) -> int:
         """Bytes of the whole file."""
-        key = self.key
-        return key.rows * key.width * getattr(torch, key.dtype).itemsize
-
-    def describe(self) -> str:
-        """What the file is made of, for the log."""
-        key, examples = self.key, len(self.starts) - 1
-        number = getattr(torch, key.dtype).itemsize
-        return (
-            f"split {self.split}: {examples:,} examples, {key.rows:,} tokens x {key.width} x {number} bytes = "
-            f"{self.size / GB:.3f} GB"
-        )
+        return self.key.rows * self.key.width * getattr(torch, self.key.dtype).itemsize
 
 
 def find_state_caches(
@@ -115,17 +104,10 @@ def check_frozen(task_cfg: Any, model: Any, training: bool) -> None:
 
 def find_state_cache(task_cfg: Any, model: Any, text: SplitText, lengths: np.ndarray) -> StateCache:
     """The states of a split that enter the first layer of ``model`` that does more than the frozen backbone's."""
-    precision = functools.partial(precision_of, model)
     layer, rounded = model.first_layer, str(task_cfg.state_cache_dtype) == "float16"
-    key = CacheKey(
-        backbone=backbone_key(model),
-        tokens=text.digest(),
-        kind=f"states before layer {layer}",
-        rows=int(lengths.sum()),
-        width=model.args.encoder_embed_dim,
-        dtype="float16" if rounded else precision(),
-        precision=precision(),
-    )
+    dtype = "float16" if rounded else precision_of(model)
+    key = cache_key(model, text, f"states before layer {layer}", int(lengths.sum()), dtype)
+    precision = functools.partial(precision_of, model)
     return StateCache(task_cfg.state_cache, key, lengths, precision, text.split, layer, rounded)
 
 
@@ -133,4 +115,9 @@ def tell_sizes(caches: Iterable[StateCache]) -> None:
     """Say how much room the files will take that are not there yet."""
     for cache in caches:
         if not cache.complete:
-            logger.info(f"--state-cache {cache.folder}: states that enter layer {cache.layer}, {cache.describe()}")
+            key, number = cache.key, getattr(torch, cache.key.dtype).itemsize
+            logger.info(
+                f"--state-cache {cache.folder}: states that enter layer {cache.layer}, split {cache.split}: "
+                f"{len(cache.starts) - 1:,} examples, {key.rows:,} tokens x {key.width} x {number} bytes = "
+                f"{cache.size / 1e9:.3f} GB"
+            )

@@ -1,16 +1,19 @@
-"""Where batches find the M(x) that a model reads: rows of the data folder, rows of a cache, or nowhere."""
+"""Where batches find the M(x) that a model reads: word vectors of the data folder, rows of a cache, or nowhere."""
 
 import functools
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..errors import InputError
-from .cache import CacheKey, RepresentationCache, SplitText, backbone_key, precision_of
+from preprocess.data_folder import DataFolder
+from preprocess.glove import REMEDY, read_facts, read_means
+
+from ..errors import InputError, reading_data
+from .cache import RepresentationCache, SplitText, cache_key, precision_of
 from .kinds import GLOVE, LAST_STATES, canonical_kind
-from .word_vectors import load_vectors
 
 logger = logging.getLogger(__name__)
 
@@ -22,12 +25,46 @@ class Stored(Protocol):
         """n example numbers -> n x w, or None when they are not there (yet)."""
 
 
-def stored_representations(task_cfg: Any, model: Any) -> Callable[[SplitText], Stored] | None:
-    """What finds the rows of a split; None where the model computes M(x) in every pass, or reads none.
+class WordVectors:
+    """N x w, the means that ``python -m preprocess glove`` left, read from the disk when they are used."""
+
+    def __init__(self, vectors: np.ndarray):
+        self.vectors = vectors
+
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        """n example numbers -> n x w; an exchanged pair, numbered from N on, has the words of its pair."""
+        return self.vectors[index % len(self.vectors)]
+
+
+def vectors_width(data: str, given: int | None) -> int:
+    """Return --representation-width if ``given``, else that of the folder's vectors; InputError if it has none."""
+    with reading_data():
+        width = read_facts(Path(data))["dim"]
+    return given or width
+
+
+def load_vectors(data: str, split: str, width: int, combine: bool = False) -> WordVectors:
+    """``DATA/glove/SPLIT.npy``; ``combine``: and those of split1, split2 ..., as fairseq reads them.
 
     Raises:
-        InputError: M(x) changes in training, so that a cache would lie.
+        InputError: the file is missing, damaged, or made from other text or vectors of another width.
     """
+    with reading_data():
+        folder = DataFolder(Path(data))
+        splits = folder.joined(split) if combine else [split]
+        parts = [read_means(folder, name, logger.warning) for name in splits]
+        shapes = [(len(folder.rows("input0", name)), width) for name in splits]
+    for name, part, shape in zip(splits, parts, shapes):
+        if part.shape != shape:
+            raise InputError(
+                f"{data}/glove/{name}.npy has shape {part.shape}, not {shape}, examples x --representation-width: "
+                f"leave the option out, or {REMEDY} {data} --overwrite"
+            )
+    return WordVectors(parts[0] if len(parts) == 1 else np.concatenate(parts))
+
+
+def stored_representations(task_cfg: Any, model: Any) -> Callable[[SplitText], Stored] | None:
+    """What finds the rows of a split; None where the model computes M(x) in every pass, or reads none."""
     if task_cfg.representation_cache and check_cacheable(task_cfg, model):
         return functools.partial(find_cache, task_cfg, model)
     if model.method is None or model.method.representation != GLOVE:
@@ -36,21 +73,17 @@ def stored_representations(task_cfg: Any, model: Any) -> Callable[[SplitText], S
 
 
 def check_cacheable(task_cfg: Any, model: Any) -> bool:
-    """Whether the model reads an M(x) that can be cached.
-
-    Raises:
-        InputError: M(x) changes in training, so that a cache would lie.
-    """
+    """Return whether the model reads an M(x) that can be cached; InputError where M(x) changes in training."""
     method, cfg = model.method, model.args
-    if method is None or method.representation in (None, GLOVE, LAST_STATES):
-        last = method is not None and method.representation == LAST_STATES
-        reads = "reads the states of all tokens" if last else "computes no M(x)"
-        logger.info(f"--representation-cache is not used: --method {cfg.method} {reads}")
-        return False
-    if not model.backbone_loaded:
-        logger.info(
-            f"--representation-cache is not used: its rows are named by --backbone {cfg.backbone}, which is missing"
-        )
+    reason = None
+    if method is None or method.representation in (None, GLOVE):
+        reason = f"--method {cfg.method} computes no M(x)"
+    elif method.representation == LAST_STATES:
+        reason = f"--method {cfg.method} reads the states of all tokens"
+    elif not model.backbone_loaded:
+        reason = f"its rows are named by --backbone {cfg.backbone}, which is missing"
+    if reason:
+        logger.info(f"--representation-cache is not used: {reason}")
         return False
     for changes, option in (
         (cfg.no_freeze_backbone, "--no-freeze-backbone"),
@@ -65,14 +98,6 @@ def check_cacheable(task_cfg: Any, model: Any) -> bool:
 
 def find_cache(task_cfg: Any, model: Any, text: SplitText) -> RepresentationCache:
     """The cache of a split for the M(x) that a model reads."""
-    precision = functools.partial(precision_of, model)
-    key = CacheKey(
-        backbone=backbone_key(model),
-        tokens=text.digest(),
-        kind=canonical_kind(model.method.representation),
-        rows=text.examples * text.copies,
-        width=model.args.encoder_embed_dim,
-        dtype=str(task_cfg.representation_cache_dtype),
-        precision=precision(),
-    )
-    return RepresentationCache(task_cfg.representation_cache, key, precision)
+    kind, dtype = canonical_kind(model.method.representation), str(task_cfg.representation_cache_dtype)
+    key = cache_key(model, text, kind, text.examples * text.copies, dtype)
+    return RepresentationCache(task_cfg.representation_cache, key, functools.partial(precision_of, model))

@@ -21,8 +21,7 @@ from ..models.prepare import DataFacts, complete_options
 from ..names import TRAIN
 from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch, refuse_to_skip
-from ..representations.cache import SplitText
-from ..representations.fill import fill_cache
+from ..representations.cache import SplitText, fill_cache
 from ..representations.states import StateCache, find_state_caches, tell_sizes
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import KeptRecord, Record

@@ -378,7 +378,7 @@ def counter() -> Any:
 
 def _counted(arch: str) -> dict[str, int]:
     count = counter()
-    from fairseq_idpg.models.architectures import SIZES
+    from fairseq_idpg.models.config import SIZES
 
     return {row.preset: row.own or row.of_backbone for row in count.counts(arch)} if arch in SIZES else {}
 

@@ -10,8 +10,7 @@ from typing import Any, get_args
 
 from fairseq.registry import REGISTRIES
 
-from fairseq_idpg.models.architectures import SIZES
-from fairseq_idpg.models.config import RobertaIDPGConfig
+from fairseq_idpg.models.config import SIZES, RobertaIDPGConfig
 from fairseq_idpg.names import SECTIONS
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 from fairseq_idpg.training.arguments import literal, parse_pair

@@ -17,12 +17,12 @@ from fairseq.data import Dictionary
 from fairseq_idpg.backbone.weights import check_geometry
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import PromptMethod
-from fairseq_idpg.methods.prompts.saved import load_saved
+from fairseq_idpg.methods.prompts.initial import load_saved
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.prepare import check_has_rows, check_method_effects
 from fairseq_idpg.representations.kinds import GLOVE
-from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
+from fairseq_idpg.representations.stored import load_vectors, vectors_width
 from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.record import Record, check_same_data, listed
 from fairseq_idpg.tasks.folder import folder_record, preprocess_facts

@@ -20,7 +20,7 @@ from fairseq_idpg.backbone.cpu import (
     threshold_and_scale,
 )
 from fairseq_idpg.methods.registry import PRESETS
-from tests.helpers import enlarge, logits, pair_batch, stock_twin, tiny_model
+from tests.helpers import logits, pair_batch, stock_twin, tiny_model
 from tests.models.started import behaviour, made, usual
 
 
@@ -116,30 +116,6 @@ def test_chosen_once_by_whether_there_is_a_method(method):
     logits(model, pair_batch()).sum().backward()
     after = [module for module in stack.modules() if isinstance(module, FairseqDropout)]
     assert all(one is other for one, other in zip(before, after)) and len(before) == len(after)
-
-
-@pytest.mark.parametrize("method", ["p-tuning-v2-kv", "m-idpg-phm"])
-def test_models_with_something_injected_use_it(monkeypatch, method):
-    """With masks that keep everything, training gives the logits of evaluation (but for the scale)."""
-    own = {"generator_dropout": 0.0} if "phm" in method else {}
-    model = tiny_model(method=method, dropout=0.3, attention_dropout=0.3, **own)
-    enlarge(model)
-    expected = logits(model.eval(), pair_batch())
-    calls = []
-    monkeypatch.setattr(cpu, "keep_mask", lambda like, t: calls.append(like) or torch.ones_like(like).bool())
-    monkeypatch.setattr(cpu, "threshold_and_scale", lambda p: (0, 1.0))
-    torch.testing.assert_close(logits(model.train(), pair_batch()), expected, atol=1e-5, rtol=0)
-    assert len(calls) == 1 + 3 * len(model.encoder.sentence_encoder.layers)
-
-
-def test_a_draw_at_the_threshold_is_kept():
-    torch.manual_seed(3)
-    kept = keep_mask(torch.empty(513, 1023), 6554)
-    torch.manual_seed(3)
-    count = 513 * 1023
-    draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:count]
-    assert draws.eq(6554 - 2**15).any()
-    assert torch.equal(kept.flatten(), draws.int() >= 6554 - 2**15)
 
 
 masks = st.integers(1, 5).flatmap(

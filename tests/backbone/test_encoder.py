@@ -50,24 +50,6 @@ def test_keys_are_those_of_roberta(model):
     assert set(model.encoder.state_dict()) == set(stock_twin(model).encoder.state_dict())
 
 
-def test_embeddings_that_are_given_are_taken(model):
-    twin, tokens = stock_twin(model), pair_batch()
-    given = torch.randn(*tokens.shape, WIDTH)
-    ours, theirs = (each.encoder.extract_features(tokens, token_embeddings=given)[0] for each in (model, twin))
-    assert torch.equal(ours, theirs)
-    words = torch.randn(4, WIDTH)
-    added = torch.cat([given[:, :4] + words, given[:, 4:]], 1)
-    ours, theirs = (
-        model.encoder.extract_features(tokens, token_embeddings=embeddings, injection=injection)[0]
-        for embeddings, injection in ((given, Injection(words=words)), (added, Injection()))
-    )
-    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
-    seen = []
-    late = Injection(late=lambda layer, states: seen.append(states.origin.words().x) if layer == 1 else None)
-    model.encoder.extract_features(tokens, token_embeddings=given, injection=late)
-    assert torch.equal(seen[0], given.transpose(0, 1))
-
-
 @pytest.mark.parametrize("slot", ["hidden", "late", "key_value"])
 @pytest.mark.parametrize("padded", [True, False])
 def test_functions_see_the_states_at_their_place(model, slot, padded):

@@ -2,40 +2,108 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
-from fairseq_idpg.backbone.encoder import added_to_scores, key_bias
-from fairseq_idpg.backbone.injection import (
-    NO_ROOM,
-    Additions,
-    Injection,
-    Prefix,
-    Room,
-    States,
-    add_to_prompted_words,
-    add_to_words,
-    append_rows,
-)
-from tests.backbone.plain_pass import (
-    COUNT,
-    LAYERS,
-    WIDTH,
-    Reader,
-    check,
-    leaf,
-    make_room,
-    plain_pass,
-    text_places,
-)
+from fairseq_idpg.backbone.encoder import key_bias
+from fairseq_idpg.backbone.injection import NO_ROOM, Additions, Injection, Prefix, Room, States
 from tests.contract import exact
-from tests.helpers import PAD, TINY, logits, pair_batch, tiny_model
-from tests.plain import plain_embedding
+from tests.helpers import PAD, TINY, logits, pair_batch, prompted, tiny_model
+from tests.plain import plain_embedding, plain_layer
+
+LAYERS, WIDTH = TINY["encoder_layers"], TINY["encoder_embed_dim"]
+COUNT = 2  # rows of a prompt
+
+
+def leaf(*shape: int) -> Tensor:
+    return (torch.randn(*shape) * 0.5).requires_grad_()
+
+
+class Reader(nn.Module):
+    """Rows from all states of a sequence: W sum_i softmax_i(x_i q) x_i + b; in a batch, and of one example alone."""
+
+    def __init__(self, count: int = COUNT):
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(WIDTH) * 0.5)
+        self.make = nn.Linear(WIDTH, count * WIDTH)
+
+    def forward(self, states: States) -> Tensor:
+        scores = states.x @ self.query  # T x B
+        if states.padding is not None:
+            scores = scores.masked_fill(states.padding.t(), float("-inf"))
+        return self.make((scores.softmax(0)[..., None] * states.x).sum(0)).unflatten(1, (-1, WIDTH))
+
+    def alone(self, x: Tensor) -> Tensor:
+        """T x d -> rows x d."""
+        weights = torch.stack([token @ self.query for token in x]).softmax(0)
+        return self.make(sum(weight * token for weight, token in zip(weights, x))).view(-1, WIDTH)
+
+
+def plain_pass(model, tokens, text=None, at=None, embedded=None, words=None, **slots) -> list[Tensor]:
+    """T x d states of each example's real tokens, each example alone, layer by layer.
+
+    ``embedded``: (example, T x d plain word embeddings of its text) -> rows; ``words``: example -> {index: what is
+    added}; ``slots`` of a layer by its number: ``late`` and ``hidden`` (x, example) -> rows, ``prefix`` (x, example,
+    attention) -> keys, values, ``adapters``, ``additions``.
+    """
+    stack, outputs = model.encoder.sentence_encoder, []
+    for example, row in enumerate(tokens):
+        ids, begin = row[row != PAD], None if at is None else int(at[example])
+        rows = None
+        if embedded is not None:
+            own = text[example]
+            own = torch.stack([stack.embed_tokens.weight[i] for i in own[own != PAD]])
+            rows = embedded(example, own)
+        x = plain_embedding(stack, ids, rows, begin or 0, words(example) if words else None)
+        for i, layer in enumerate(stack.layers):
+            if i in slots.get("late", {}):
+                x = torch.cat([x, slots["late"][i](x, example)])
+            x = plain_layer(
+                layer,
+                x,
+                prefix=slots["prefix"][i](x, example, layer.self_attn) if i in slots.get("prefix", {}) else None,
+                adapters=slots.get("adapters", {}).get(i, (None, None)),
+                additions=slots.get("additions", {}).get(i),
+            )
+            if i in slots.get("hidden", {}):
+                rows = slots["hidden"][i](x, example) + x[begin : begin + COUNT]
+                x = torch.cat([x[:begin], rows, x[begin + COUNT :]])
+        outputs.append(x[: len(ids)])
+    return outputs
+
+
+def check(model, tokens, injection, expected, leaves, room=NO_ROOM):
+    """Equal states of all real tokens, and equal gradients, none of them zero; in either mode, pads told of or not."""
+    draws = [torch.randn_like(states) for states in expected]
+    theirs = torch.autograd.grad(sum((draw * states).sum() for draw, states in zip(draws, expected)), leaves)
+    padded = bool(tokens.eq(PAD).any())
+    for told, training in ((None, True), (padded, False), (True, True)):
+        model.train(training)
+        features, _ = model.encoder(tokens, features_only=True, injection=injection, room=room, padded=told)
+        found = [features[example, : len(states)] for example, states in enumerate(expected)]
+        for mine, states in zip(found, expected):
+            torch.testing.assert_close(mine, states, atol=1e-10, rtol=0)
+        ours = torch.autograd.grad(sum((draw * states).sum() for draw, states in zip(draws, found)), leaves)
+        for mine, plain in zip(ours, theirs):
+            assert plain.any()
+            torch.testing.assert_close(mine, plain, atol=1e-8 * float(plain.abs().max()), rtol=0)
+
+
+def make_room(tokens: Tensor, position: int = 0) -> tuple[Tensor, Room]:
+    extra = prompted(tokens, position, COUNT)
+    return extra.prompted_tokens, Room(extra.prompt_offset, COUNT, tokens)
+
+
+def text_places(wide: Tensor, room: Room, position: int) -> list[list[int]]:
+    """Of each example: where its text stands in the lengthened sequence, counted out."""
+    found = []
+    for example, row in enumerate(wide):
+        begin, beside = int(room.offset[example]), 1 if position == 4 else 0
+        block = range(begin - beside, begin + COUNT + beside)
+        found.append([i for i in range(int(row.ne(PAD).sum())) if i not in block])
+    return found
+
 
 INNER = TINY["encoder_ffn_embed_dim"]
 LINEARS = {"q_proj": (WIDTH, WIDTH), "k_proj": (WIDTH, WIDTH), "v_proj": (WIDTH, WIDTH), "out_proj": (WIDTH, WIDTH)}
@@ -53,53 +121,6 @@ def text(request):
     """Whole pairs, among which a prompt can stand; without pads three of one length."""
     row = pair_batch()[1:2]
     return pair_batch() if request.param else row + (row >= 10) * torch.arange(3)[:, None]
-
-
-@pytest.mark.parametrize("prompted", [False, True], ids=["text", "prompt"])
-def test_late_from_what_the_pass_began_with(model, text, prompted):
-    """The text's words with what is added to them, prompt left out, and what enters the first layer, prompt and all."""
-    wide, room = make_room(text, 1) if prompted else (text, NO_ROOM)
-    rows, added, words, entering = leaf(3, COUNT, WIDTH), leaf(4, WIDTH), Reader(), Reader()
-    injection = Injection(
-        input=rows if prompted else None,
-        words=added,
-        late=lambda i, states: words(states.origin.words()) + entering(states.origin.embedded()) if i == 2 else None,
-    )
-    stack = model.encoder.sentence_encoder
-    places = text_places(wide, room, 1) if prompted else [range(int(row.ne(PAD).sum())) for row in text]
-    sums = [dict(zip(found, added)) for found in places]
-
-    def late(x, example):
-        ids = text[example][text[example] != PAD]
-        own = torch.stack([stack.embed_tokens.weight[t] + (added[i] if i < 4 else 0) for i, t in enumerate(ids)])
-        full, begin = wide[example][wide[example] != PAD], int(room.offset[example]) if prompted else 0
-        first = plain_embedding(stack, full, rows[example] if prompted else None, begin, sums[example])
-        return words.alone(own) + entering.alone(first)
-
-    prompt = {"embedded": lambda example, own: rows[example], "at": room.offset} if prompted else {}
-    expected = plain_pass(model, wide, text, words=lambda example: sums[example], late={2: late}, **prompt)
-    leaves = [added, *words.parameters(), *entering.parameters(), *([rows] if prompted else [])]
-    check(model, wide, injection, expected, leaves, room)
-
-
-def test_late_at_every_layer_around_a_prompt_of_the_input(model, text):
-    """Later rows are made from all states below, those that joined before among them."""
-    wide, room = make_room(text, 1)
-    rows, deep, readers = leaf(3, COUNT, WIDTH), leaf(1, COUNT, WIDTH), [Reader(i + 1) for i in range(LAYERS)]
-    injection = Injection(
-        input=rows, late=lambda i, states: readers[i](states), hidden=lambda i, states: deep if i == 1 else None
-    )
-    expected = plain_pass(
-        model,
-        wide,
-        text,
-        room.offset,
-        lambda example, words: rows[example],
-        late={i: lambda x, example, reader=reader: reader.alone(x) for i, reader in enumerate(readers)},
-        hidden={1: lambda x, example: deep[0]},
-    )
-    leaves = [rows, deep, *(p for reader in readers for p in reader.parameters())]
-    check(model, wide, injection, expected, leaves, room)
 
 
 def test_all_slots_at_once(model, text):
@@ -169,15 +190,6 @@ def test_half_precision(way):
     assert all(each.grad is not None and each.grad.isfinite().all() and each.grad.any() for each in leaves)
 
 
-PADS = torch.tensor([[False, True], [False, False]])
-
-
-def test_rows_of_a_prefix_that_take_no_part_beside_a_text_without_pads():
-    rows = torch.zeros(2, 2, 8)
-    bias = added_to_scores(None, Prefix(rows, rows, padding=PADS), 3, torch.float32)
-    assert bias.tolist() == [[[[0, -math.inf, 0, 0, 0]]], [[[0] * 5]]]
-
-
 def test_a_pass_makes_its_mask_once():
     """For all layers, and for those with a prefix; another pass makes its own."""
     model = tiny_model(method="p-tuning-v2-kv", encoder_layers=5).eval()
@@ -186,11 +198,6 @@ def test_a_pass_makes_its_mask_once():
         logits(model, pair_batch())
     found = key_bias.cache_info()
     assert (found.misses, found.hits) == (2, 8)
-
-
-def test_pads_among_late_rows_behind_a_text_without_pads():
-    joined = append_rows(States(torch.zeros(3, 2, 8)), States(torch.ones(2, 2, 8), PADS))
-    assert joined.padding.tolist() == [[False] * 4 + [True], [False] * 5] and len(joined.x) == 5
 
 
 @pytest.mark.parametrize("position", range(5))
@@ -207,28 +214,3 @@ def test_words_around_a_prompt(model, text, position, count):
         model, wide, text, room.offset, embedded, words=lambda example: dict(zip(places[example], rows))
     )
     check(model, wide, Injection(words=rows, input=reader), expected, [rows, *reader.parameters()], room)
-
-
-@settings(max_examples=60)
-@given(
-    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
-    position=st.sampled_from([0, 1, 4]),
-    count=st.integers(1, 12),
-    wider=st.tuples(st.integers(0, 3), st.integers(0, 3)),
-)
-def test_words_reach_the_text_and_nothing_else(lengths, position, count, wider):
-    """Row j reaches token j of the text, however far either kind of tokens is padded."""
-    rows = [torch.tensor([0, *[5] * length, 2]) for length in lengths]
-    text = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
-    wide, room = make_room(text, position)
-    text, wide = (torch.nn.functional.pad(t, (0, more), value=PAD) for t, more in zip((text, wide), wider))
-    words = torch.arange(1.0, count + 1)[:, None]
-    x = torch.zeros(wide.size(1), len(wide), 1)
-    out = add_to_prompted_words(x, words, Room(room.offset, COUNT, text), PAD)[..., 0].t()
-    expected = torch.zeros_like(out)
-    for example, places in enumerate(text_places(wide, room, position)):
-        for j, i in enumerate(places[:count]):
-            expected[example, i] = j + 1
-    assert torch.equal(out, expected) and not x.any()
-    first = add_to_words(torch.zeros(text.size(1), len(text), 1), words)[..., 0].t()
-    assert first.tolist() == [[j + 1.0 if j < count else 0.0 for j in range(text.size(1))]] * len(text)

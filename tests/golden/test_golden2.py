@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from tests.golden.golden2.case import FOLDER, names, read
-from tests.golden.golden2.family import STACK, Family, family_of, train_method
-from tests.golden.golden2.prefix import NETWORK, network_tensors
+from tests.golden.golden2.family import NETWORK, STACK, Family, family_of, network_tensors, train_method
 from tests.golden.golden2.run import build, run
 
 TOLERANCE = 2e-5
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="golden numbers of t
 def case(request):
     """(case, its family, our model of it, its pass)."""
     family = family_of(request.param)
-    assert family is not None, f"{request.param}: no builder in tests/golden/golden2"
+    assert family is not None, f"{request.param}: no family in tests/golden/golden2"
     case = read(request.param)
     model = build(case, family)
     return case, family, model, run(model, case)
@@ -67,16 +66,6 @@ def test_gradients_of_all_that_is_trained(case):
     for name, gradient in golden.items():
         assert passed.gradients[name] is not None, name
         close(passed.gradients[name], gradient, f"gradient of {name}", scale=max(1.0, gradient.abs().max().item()))
-
-
-def test_what_else_the_file_holds(case):
-    case, family, model, passed = case
-    shown = family.more(model, case, passed)
-    for name, ours in shown.items():
-        golden = case.arrays[name]
-        if golden.shape[:2] == case.ids.shape and golden.dim() == 3:
-            ours, golden = (values[case.real(golden.size(1))] for values in (ours, golden))
-        close(ours, golden, name)
 
 
 def test_peft_shifts_the_positions_of_the_text_and_nothing_else():

@@ -7,7 +7,7 @@ import torch
 
 from fairseq_idpg.representations.kinds import REPRESENTATIONS
 from tests.contract import Row
-from tests.helpers import PAD, TINY, enlarge, logits, pair_batch, stock_twin, tiny_model
+from tests.helpers import PAD, enlarge, logits, pair_batch, stock_twin, tiny_model
 
 NAME = "head-on-representation"
 SPECIALS = 4
@@ -80,11 +80,3 @@ def test_biases_that_make_the_vector_may_be_trained(method):
     gradients = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
     assert "encoder.sentence_encoder.layers.0.fc1.bias" in gradients
     assert len(runs) == len(layers)
-
-
-def test_hidden_states_that_are_asked_for_are_of_a_whole_pass():
-    model, tokens = made(), pair_batch()
-    _, extra = model(tokens, classification_head_name="sentence_classification_head", return_all_hiddens=True)
-    assert len(extra["inner_states"]) == TINY["encoder_layers"] + 1
-    plain = model.encoder(tokens, features_only=True)[0].transpose(0, 1)
-    assert torch.equal(extra["inner_states"][-1][1:], plain[1:])  # M(x) stands in the place of <s>

@@ -8,8 +8,7 @@ import torch
 from fairseq_idpg.backbone.injection import Injection
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import Method
-from fairseq_idpg.methods.combination import Combination
-from fairseq_idpg.methods.registry import PRESETS, find_preset
+from fairseq_idpg.methods.registry import Combination
 from tests.helpers import logits, pair_batch, tiny_model
 
 PHM = {"phm_n": 4}
@@ -91,9 +90,3 @@ def test_a_preset_of_several_methods_is_joined_like_one():
     parts = [Filling("words"), Filling("late"), Filling("late")]
     with pytest.raises(InputError, match=r"--method two\+one: two and one "):
         Combination("two+one", parts, ("two", "two", "one"))
-
-
-def test_settings_of_both_are_filled():
-    defaults = find_preset("s-idpg-dnn+adapter-pfeiffer").defaults
-    assert defaults["generator"] == "dnn" and defaults["adapter_activation"] == "relu"
-    assert set(defaults) == {*PRESETS["s-idpg-dnn"].defaults, *PRESETS["adapter"].defaults}

@@ -82,17 +82,6 @@ def test_a_pass_from_given_states_is_the_same_bit_for_bit(options, layer, padded
     assert not torch.equal(changed[0], whole[0])
 
 
-@pytest.mark.parametrize(("options", "layer"), BEGINNINGS)
-def test_what_enters_the_first_layer_is_the_backbones_and_what_leaves_it_is_not(options, layer):
-    model, tokens = made(**options), pair_batch()
-    stack = model.encoder.sentence_encoder
-    with torch.no_grad():
-        _, extra = model(tokens, features_only=True, return_all_hiddens=True)
-        plain = [stack.states_before(number, tokens) for number in range(LAYERS + 1)]
-    assert all(map(torch.equal, extra["inner_states"][: layer + 1], plain))
-    assert layer == LAYERS or not torch.equal(extra["inner_states"][layer + 1], plain[layer + 1])
-
-
 @pytest.mark.parametrize(
     "options",
     [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_idpg.representations.word_vectors import load_vectors
+from fairseq_idpg.representations.stored import load_vectors
 from preprocess.data_folder import DataFolder, token_digests
 from preprocess.errors import InputError
 from preprocess.few_shot import few_shot, select_rows

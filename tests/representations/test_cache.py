@@ -16,8 +16,12 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations import cache as cache_module
-from fairseq_idpg.representations.cache import CacheKey, RepresentationCache, digest_of_parts
-from fairseq_idpg.representations.fill import length_sorted_batches
+from fairseq_idpg.representations.cache import (
+    CacheKey,
+    RepresentationCache,
+    digest_of_parts,
+    length_sorted_batches,
+)
 from preprocess.checksums import sha256
 from tests.helpers import ends_soon, put_no_file
 
@@ -268,4 +272,4 @@ def test_batches_hold_every_example_once_and_fit(sizes, max_tokens):
 
 def test_digest_tells_parts_apart():
     parts = [b"ab", b"c"], [b"a", b"bc"], [b"abc"]
-    assert len({digest_of_parts(iter(part)) for part in parts}) == 3
+    assert len({digest_of_parts(*part) for part in parts}) == 3

@@ -10,13 +10,6 @@ from fairseq_idpg.representations.kinds import sentence_representation
 from tests.helpers import PAD, logits, pair_batch, single_batch, tiny_model
 
 
-def test_is_the_last_sentence_state_without_gradient():
-    model = tiny_model(method="head-only", no_freeze_backbone=True)
-    expected = model.encoder(pair_batch(), features_only=True)[0][:, 0]
-    out = sentence_representation(model.encoder, pair_batch())
-    assert torch.equal(out, expected) and not out.requires_grad
-
-
 def test_token_mean_is_the_mean_of_the_words_embeddings():
     model = tiny_model(method="head-only")
     table, specials = model.encoder.sentence_encoder.embed_tokens.weight, model.encoder.dictionary.nspecial

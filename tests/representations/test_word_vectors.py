@@ -13,8 +13,7 @@ import torch
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations.kinds import GLOVE
-from fairseq_idpg.representations.stored import stored_representations
-from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
+from fairseq_idpg.representations.stored import load_vectors, stored_representations, vectors_width
 from preprocess.data_folder import DataFolder, token_digests
 from preprocess.glove import write_facts
 from tests.folders import write_folder

@@ -16,7 +16,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.load import load_trained
 from fairseq_idpg.inference.text import load_dictionary
 from fairseq_idpg.methods.base import Geometry
-from fairseq_idpg.methods.prompts.saved import load_saved
+from fairseq_idpg.methods.prompts.initial import load_saved
 from fairseq_idpg.methods.prompts.task_prompts import TaskPrompts
 from fairseq_idpg.models.heads import load_head
 from fairseq_idpg.predict import main as predict

@@ -63,8 +63,8 @@ class Experts(nn.Module):
         """N x in x out and N x out: for each adapter those of the expert that its number names."""
         # unbind, not indexing: its gradient is one stack, and no device is told an index
         weights, biases = ([expert.unbind() for expert in values.unbind()] for values in (self.weight, self.bias))
-        numbered = list(enumerate(experts))
-        return torch.stack([weights[m][n] for n, m in numbered]), torch.stack([biases[m][n] for n, m in numbered])
+        weight, bias = ([values[m][n] for n, m in enumerate(experts)] for values in (weights, biases))
+        return torch.stack(weight), torch.stack(bias)
 
 
 def divergence(one: Tensor, other: Tensor) -> Tensor:
@@ -124,16 +124,14 @@ class AdaMix(AdapterMethod):
         return self.down, self.up
 
     def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        if not self.training:
-            return super().projections()
-        self.check_whole()
-        (down, down_bias), (up, up_bias) = map(self._drawn, SIDES)
+        down, down_bias, up, up_bias = super().projections()
+        if self.training:
+            self.check_whole()
+            if "down" in self.experts:
+                down, down_bias = self.experts["down"].chosen(self.draw())
+            if "up" in self.experts:
+                up, up_bias = self.experts["up"].chosen(self.draw())
         return down, down_bias, up, up_bias
-
-    def _drawn(self, side: str) -> tuple[Tensor, Tensor]:
-        if side in self.experts:
-            return self.experts[side].chosen(self.draw())
-        return getattr(self, side), getattr(self, f"{side}_bias")
 
     @torch.no_grad()
     def fold(self) -> None:

@@ -4,6 +4,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,14 +49,13 @@ class AdapterMethod(Method):
 
     Attributes:
         layers: the layers that have adapters.
-        trains_layer_norms: whether every LayerNorm of the backbone is trained too.
         down_bias, up_bias: N x m and N x d, zero at the start unless a subclass draws them.
         sublayers: those of a layer that have an adapter, ``attention`` or ``FFN``; N = len(sublayers) * len(layers).
         drops_hidden, drops_output: where dropout falls.
         stands: where an adapter is, seen from its sublayer, for the log.
     """
 
-    slots = ("sublayer",)
+    slots: tuple[str, ...] = ("sublayer",)
     drops_hidden, drops_output = False, True
     stands = "after"
 
@@ -83,9 +83,10 @@ class AdapterMethod(Method):
     def matrices(self) -> tuple[Tensor, Tensor]:
         """W_down (N x d x m) and W_up (N x m x d), to be multiplied from the right, for one forward pass."""
 
-    def up_biases(self) -> Tensor:
-        """b_up, N x d, for one forward pass."""
-        return self.up_bias
+    def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """W_down, b_down (N x m), W_up and b_up (N x d) for one forward pass."""
+        down, up = self.matrices()
+        return down, self.down_bias, up, self.up_bias
 
     def attach(self, *branches: Branch) -> Changes:
         """Return how one layer's adapters enter: f' = f + adapter(f) after attention and after the feed-forward."""
@@ -94,7 +95,7 @@ class AdapterMethod(Method):
 
     def injection(self, representation: Tensor | None) -> Injection:
         """All matrices now, an adapter's work when its layer is reached."""
-        branches, each = self._branches(), len(self.sublayers)
+        branches, each = self.branches(), len(self.sublayers)
         pairs = {layer: self.attach(*branches[i * each : (i + 1) * each]) for i, layer in enumerate(self.layers)}
         return Injection(sublayer=lambda layer: pairs.get(layer, UNCHANGED))
 
@@ -105,26 +106,18 @@ class AdapterMethod(Method):
         trained = "--no-freeze-backbone trains the LayerNorms in any case: leave it out"
         return {"train_layer_norms": trained} if cfg.no_freeze_backbone else {}
 
-    def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """W_down, b_down (N x m), W_up and b_up (N x d) for one forward pass."""
-        down, up = self.matrices()
-        return down, self.down_bias, up, self.up_biases()
-
-    def _branches(self) -> list[Branch]:
-        down, down_bias, up, up_bias = self.projections()
+    def branches(self) -> list[Branch]:
+        """Return the N adapters of one forward pass."""
         # unbind, not indexing: its gradient is one stack instead of N tensors of the whole size
-        stacked = (down.transpose(1, 2), down_bias, up.transpose(1, 2), up_bias)
-        return [self._branch(*parts) for parts in zip(*(tensor.unbind() for tensor in stacked))]
+        return [partial(self.adapter, *parts) for parts in zip(*(stacked.unbind() for stacked in self.projections()))]
 
-    def _branch(self, down: Tensor, down_bias: Tensor, up: Tensor, up_bias: Tensor) -> Branch:
-        def adapter(x: Tensor) -> Tensor:
-            hidden = self.activation(F.linear(x, down, down_bias))  # T x B x m
-            if self.drops_hidden:
-                hidden = self.dropout(hidden)
-            out = F.linear(hidden, up, up_bias)
-            return self.dropout(out) if self.drops_output else out
-
-        return adapter
+    def adapter(self, down: Tensor, down_bias: Tensor, up: Tensor, up_bias: Tensor, x: Tensor) -> Tensor:
+        """drop(act(x W_down + b_down) W_up + b_up): T x B x d -> T x B x d."""
+        hidden = self.activation(F.linear(x, down.t(), down_bias))  # T x B x m
+        if self.drops_hidden:
+            hidden = self.dropout(hidden)
+        out = F.linear(hidden, up.t(), up_bias)
+        return self.dropout(out) if self.drops_output else out
 
     def describe(self) -> str:
         layers = ",".join(map(str, self.layers))

@@ -42,13 +42,8 @@ class Compacter(AdapterMethod):
     N x n x d/n, ``down_t`` and ``up_s`` N x n x m/n. Trainable parameters: 2L (3 d + 3 m + n^3).
     """
 
-    drops_hidden = True
-    down_s: nn.Parameter
-    down_t: nn.Parameter
-    up_s: nn.Parameter
-    up_t: nn.Parameter
-
     config = CompacterConfig
+    drops_hidden = True
 
     def __init__(self, cfg: CompacterConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
@@ -56,13 +51,9 @@ class Compacter(AdapterMethod):
         check_divisible("the width d", self.width, n, "--compacter-n")
         check_divisible("--adapter-hidden-size m", self.hidden, n, "--compacter-n")
         self.a = nn.Parameter(torch.empty(self.sets_of_a(), n, n, n))
-        for name, side in (
-            ("down_s", self.width),
-            ("down_t", self.hidden),
-            ("up_s", self.hidden),
-            ("up_t", self.width),
-        ):
-            setattr(self, name, nn.Parameter(torch.empty(self.count, n, side // n)))
+        wide, narrow = (self.count, n, self.width // n), (self.count, n, self.hidden // n)
+        self.down_s, self.down_t = nn.Parameter(torch.empty(wide)), nn.Parameter(torch.empty(narrow))
+        self.up_s, self.up_t = nn.Parameter(torch.empty(narrow)), nn.Parameter(torch.empty(wide))
         self.draw_initial_values()
 
     def sets_of_a(self) -> int:

@@ -41,11 +41,7 @@ class LoRAConfig(FairseqDataclass):
 
 
 def parse_projections(text: str) -> tuple[str, ...]:
-    """``q,v`` -> the names of these Linears in a layer, in the order of the layer.
-
-    Raises:
-        InputError: a layer has none of that name.
-    """
+    """``q,v`` -> the names of these Linears in a layer, in the order of the layer; InputError for an unknown one."""
     asked = list(LINEARS) if text == "all" else [part.strip() for part in text.split(",")]
     strange = [part for part in asked if part not in LINEARS]
     if strange:

@@ -1,8 +1,9 @@
-"""Parallel adapters: beside a sublayer, from its input.
+"""Parallel adapters: beside a sublayer, from its input, or beside each head of attention, from the head's own queries.
 
 Paper: "Towards a Unified View of Parameter-Efficient Transfer Learning" (He et al., ICLR 2022),
-https://arxiv.org/abs/2110.04366, Table 1: parallel adapter (s = 1) and scaled parallel adapter.
-Code: https://github.com/jxhe/unify-parameter-efficient-tuning
+https://arxiv.org/abs/2110.04366, Table 1: parallel adapter (s = 1), scaled parallel adapter, and multi-head parallel
+adapter, of which it says only that it changes what prefix tuning changes, the outputs of the heads, at the same size.
+Code: https://github.com/jxhe/unify-parameter-efficient-tuning (``MHAdapter_Layer`` beside heads)
 
 Differs from the released code in:
 - beside attention the adapter is added to the sublayer's output, as the paper's table has it. There it stands in front
@@ -11,16 +12,20 @@ Differs from the released code in:
 - s is 1 or 4 in the presets; its GLUE script takes s = 2, and leaves the head as it was drawn. m = 16 is that script's.
 - all start with W_up = 0, as its scaled ones; its scripts draw the others' matrices from N(0, 0.02^2).
 - its sequential adapter behind attention has a LayerNorm in front and stands before the sublayer's dropout.
+- beside heads: no LayerNorm of its own in front; W_down starts uniform in ±1/sqrt(w) and W_up at 0, not both from
+  N(0, 0.02^2). There ``cross_attn_relu`` is called multi-head adapter too: ReLU(q K^T / sqrt(w)) V, K and V made by a
+  prefix's network.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
-from ...backbone.injection import Change, Changes
+from ...backbone.injection import NO_ADDITIONS, Additions, Changes, Injection
 from ..base import Geometry
 from ..options import Filled, option, parse_number
 from ..registry import register_preset
@@ -59,6 +64,8 @@ class ScaledAdapters(AdapterMethod):
 
     config = ScaledConfig
     drops_hidden, drops_output = True, False
+    down: Tensor
+    up: Tensor
 
     def __init__(self, cfg: ScaledConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
@@ -70,6 +77,13 @@ class ScaledAdapters(AdapterMethod):
         if isinstance(self.scale, float):
             return tensor if self.scale == 1 else self.scale * tensor
         return self.scale.view(-1, *[1] * (tensor.dim() - 1)) * tensor
+
+    def matrices(self) -> tuple[Tensor, Tensor]:
+        return self.down, self.scaled(self.up)
+
+    def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        down, up = self.matrices()
+        return down, self.down_bias, up, self.scaled(self.up_bias)
 
 
 class ParallelAdapters(ScaledAdapters):
@@ -94,27 +108,49 @@ class ParallelAdapters(ScaledAdapters):
     def sublayers_of(self, cfg: ParallelConfig) -> tuple[str, ...]:
         return PLACES[str(cfg.adapter_place)]
 
-    def matrices(self) -> tuple[Tensor, Tensor]:
-        return self.down, self.scaled(self.up)
-
-    def up_biases(self) -> Tensor:
-        return self.scaled(self.up_bias)
-
     def attach(self, *branches: Branch) -> Changes:
-        enter = _behind if self.sequential else _beside
-        changes = {name: enter(branch) for name, branch in zip(self.sublayers, branches)}
+        def change(f: Tensor, x: Tensor, layer_norm: nn.Module, branch: Branch) -> Tensor:
+            return f + branch(f if self.sequential else x)
+
+        changes = {name: partial(change, branch=branch) for name, branch in zip(self.sublayers, branches)}
         return changes.get("attention"), changes.get("FFN")
 
 
-def _beside(branch: Branch) -> Change:
-    return lambda f, x, layer_norm: f + branch(x)
+class MultiHeadAdapters(ScaledAdapters):
+    """head_h' = head_h + s (W_up,h ReLU(W_down,h q_h + b_down,h) + b_up,h), in front of the output projection.
+
+    q_h = W_q,h x + b_q,h are the frozen queries of head h, w = d/H wide. ``down``: L x H x w x m, uniform in
+    ±1/sqrt(w); ``up``: L x H x m x w, 0; ``down_bias``: L x H x m. Trainable parameters: L (2 d m + H m + d), and L of
+    a learned s.
+    """
+
+    slots = ("projection",)
+    stands = "beside the heads of"
+
+    def __init__(self, cfg: ScaledConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        self.heads = geometry.heads
+        within = self.width // self.heads
+        down = torch.empty(self.count, self.heads, within, self.hidden)
+        self.down = nn.Parameter(down.uniform_(-(within**-0.5), within**-0.5))
+        self.up = nn.Parameter(torch.zeros(self.count, self.heads, self.hidden, within))
+        self.down_bias = nn.Parameter(torch.zeros(self.count, self.heads, self.hidden))
+
+    def sublayers_of(self, cfg: ScaledConfig) -> tuple[str, ...]:
+        return ("attention",)
+
+    def injection(self, representation: Tensor | None) -> Injection:
+        additions = {layer: Additions(heads=branch) for layer, branch in zip(self.layers, self.branches())}
+        return Injection(projection=lambda layer: additions.get(layer, NO_ADDITIONS))
+
+    def adapter(self, down: Tensor, down_bias: Tensor, up: Tensor, up_bias: Tensor, x: Tensor) -> Tensor:
+        """``x``: the queries of all heads, side by side; ``down``: H x w x m, ``up``: H x m x w."""
+        by_head = x.view(-1, self.heads, down.size(1)).transpose(0, 1)  # H x T*B x w
+        hidden = self.dropout(self.activation(torch.baddbmm(down_bias[:, None], by_head, down)))
+        return torch.bmm(hidden, up).transpose(0, 1).reshape(x.shape) + up_bias
 
 
-def _behind(branch: Branch) -> Change:
-    return lambda f, x, layer_norm: f + branch(f)
-
-
-register_preset("adapter-parallel", ParallelAdapters, adapter_activation="relu", adapter_dropout=0.1)
-register_preset(
-    "adapter-scaled-parallel", ParallelAdapters, adapter_activation="relu", adapter_dropout=0.1, adapter_scale="4"
-)
+relu = partial(register_preset, adapter_activation="relu", adapter_dropout=0.1)
+relu("adapter-parallel", method=ParallelAdapters)
+relu("adapter-scaled-parallel", method=ParallelAdapters, adapter_scale="4")
+relu("adapter-multihead-parallel", method=MultiHeadAdapters)

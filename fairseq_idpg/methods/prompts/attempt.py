@@ -30,8 +30,7 @@ from ..base import Geometry, WordEmbeddings
 from ..options import Filled, option, parse_number
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptMethod, words_of
-from .pooling import largest_of_tokens
-from .sources import SourceConfig, check_sources_named, read_sources, source_paths
+from .sources import SourceConfig, named_sources, read_sources, source_paths
 
 ATTENTION_STD = 0.01  # of the released code's Linears
 
@@ -95,27 +94,26 @@ class ATTEMPT(PromptMethod):
 
     @torch.no_grad()
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
-        paths, saved = source_paths(cfg.source_prompts), str(cfg.prompt_init) == "saved"
-        if not saved:
-            check_sources_named(cfg)
         super().set_initial_values(cfg, words)
+        paths = source_paths(cfg.source_prompts)
         if paths:
             self.sources.copy_(read_sources(self, cfg, words, paths))
-            if str(cfg.attempt_init) == "source" and not saved:
+            if str(cfg.attempt_init) == "source" and str(cfg.prompt_init) != "saved":
                 self.table.copy_(self.sources[0])
 
-    def prompts(self) -> Tensor:
-        """(n + 1) x places x rows x d, the sources and the table."""
-        return torch.cat([self.sources, self.table[None]])
+    def start_rows(self, cfg: Any, words: WordEmbeddings) -> None:
+        named_sources(cfg)
+        super().start_rows(cfg, words)
 
     def weights(self, words: States, prompts: Tensor) -> Tensor:
-        """a: B x (n + 1)."""
-        query = self.layer_norm(self.up(F.silu(self.down(largest_of_tokens(words)))))
+        """a: B x (n + 1), from (n + 1) x places x rows x d ``prompts``."""
+        x = words.x if words.padding is None else words.x.masked_fill(words.padding.t()[..., None], -math.inf)
+        query = self.layer_norm(self.up(F.silu(self.down(x.amax(0)))))
         return (query @ prompts.flatten(1, 2).amax(1).t() / self.temperature).softmax(1)
 
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         mixed: list[Tensor] = []  # of the whole pass
-        prompts = self.prompts()
+        prompts = torch.cat([self.sources, self.table[None]])
         of_places = dict(zip(self.places, prompts.unbind(1)))  # not indexed: the gradient is one stack
 
         def prompt_at(place: int, states: Any) -> Tensor:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor, nn
 
@@ -19,7 +20,7 @@ from ...backbone.injection import Injection, Prefix, States
 from ...errors import InputError
 from ..base import Geometry, Method, WordEmbeddings
 from ..options import Filled, option, parse_layers
-from .initial import INITS, set_initial_rows
+from .initial import INITS, load_saved, set_initial_rows
 
 # (place, states below it, at the input word embeddings or None) -> B x rows x d or 1 x rows x d prompt rows
 PromptAt = Callable[[int, States | None], Tensor]
@@ -110,10 +111,7 @@ def parse_places(text: str, layers: int, needs_input: bool = True) -> tuple[int,
 
     Place 0 is the input, or the states that enter layer 0; place i > 0 is the hidden states between layer i - 1 and
     layer i. There is no place after the last layer: no layer would read it. ``needs_input``: whether places above read
-    rows that the input's prompt makes.
-
-    Raises:
-        InputError: see ``parse_layers``; place 0 is missing where it is needed.
+    rows that the input's prompt makes; InputError if place 0 is missing then.
     """
     if text == "first":
         return (0,)
@@ -173,33 +171,27 @@ class PromptMethod(Method):
     def injection(self, representation: Tensor | None) -> Injection:
         """Rows for the input now, rows for the layers when they are reached."""
         prompt_at = self.begin_pass(representation)
-        if self.insertion in PREFIX:
-            return Injection(key_value=self._key_value(prompt_at))
 
         def before(layer: int, states: States) -> Tensor | None:
             return prompt_at(layer, states) if layer in self.places else None
 
-        def hidden(layer: int, states: States) -> Tensor | None:
-            return before(layer + 1, states)
-
-        if self.insertion == LATE:
-            return Injection(late=before)
-        injection = Injection(input=partial(prompt_at, 0) if self.reads_words else prompt_at(0, None))
-        return injection if self.places == (0,) else replace(injection, hidden=hidden, insertion=self.insertion)
-
-    def _key_value(self, prompt_at: PromptAt) -> Callable[[int, States], Prefix | None]:
-        """Return what gives each layer its prefix: the first half of its rows as keys, the second as values."""
-
-        def prefix_of(layer: int, states: States) -> Prefix | None:
-            if layer not in self.places:
+        def prefix(layer: int, states: States) -> Prefix | None:
+            rows = before(layer, states)
+            if rows is None:
                 return None
-            rows = prompt_at(layer, states)
             if self.training and self.prefix_dropout.p:
                 rows = self.prefix_dropout(rows.expand(states.x.size(1), -1, -1))
             keys, values = rows.chunk(2, dim=1)
             return Prefix(keys, values, before_projection=self.insertion == "key-value-input")
 
-        return prefix_of
+        if self.insertion in PREFIX:
+            return Injection(key_value=prefix)
+        if self.insertion == LATE:
+            return Injection(late=before)
+        injection = Injection(input=partial(prompt_at, 0) if self.reads_words else prompt_at(0, None))
+        if self.places == (0,):
+            return injection
+        return replace(injection, hidden=lambda layer, x: before(layer + 1, x), insertion=self.insertion)
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
         if self.places == (0,) and self.insertion == "replace":
@@ -215,8 +207,16 @@ class PromptMethod(Method):
     def prompt_parameters(self) -> list[nn.Parameter]:
         return [] if self.initial_rows is None else [self.initial_rows]
 
+    @torch.no_grad()
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
-        set_initial_rows(self, cfg, words)
+        if str(cfg.prompt_init) == "saved":
+            load_saved(self, cfg.prompt_init_from, cfg, words)
+        else:
+            self.start_rows(cfg, words)
+
+    def start_rows(self, cfg: Any, words: WordEmbeddings) -> None:
+        """Give the rows the values that --prompt-init asks for, unless they are another task's."""
+        set_initial_rows(self, cfg, words, self.initial_rows)
 
     def describe(self) -> str:
         return f"prompt: {self.rows} rows ({self.insertion}) at layers {','.join(map(str, self.places))}"

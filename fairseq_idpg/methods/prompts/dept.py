@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass, replace
 
 import torch
+from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 
 from ...backbone.injection import Injection
@@ -27,37 +28,62 @@ from .task_prompts import TaskPromptConfig, TaskPrompts
 
 
 @dataclass
-class DePTConfig(TaskPromptConfig):
-    """Options of DePT."""
+class WordRowsConfig(FairseqDataclass):
+    """Options of rows that are added to word embeddings."""
 
     words_rank: Filled[int] = option(45, "rank r of what is added to the word embeddings, A (M x r) B (r x d)", least=1)
     words_length: Filled[int] = option(
         256, "tokens M of a text, <s> first, whose word embeddings are added to", least=1
     )
+
+
+@dataclass
+class DePTConfig(WordRowsConfig, TaskPromptConfig):
+    """Options of DePT."""
+
     words_alpha: Filled[float] = option(8.0, "A B is added times alpha / sqrt(r)")
 
 
 class LowRankRows(nn.Module):
     """scale * A B, M x d. A: M x r, Kaiming-uniform; B: r x d, zeros. r (M + d) parameters."""
 
-    def __init__(self, length: int, rank: int, width: int, scale: float = 1.0):
+    def __init__(self, cfg: WordRowsConfig, width: int, scale: float = 1.0):
         super().__init__()
         self.scale = scale
-        self.a = nn.Parameter(torch.empty(length, rank))
-        self.b = nn.Parameter(torch.zeros(rank, width))
+        self.a = nn.Parameter(torch.empty(cfg.words_length, cfg.words_rank))
+        self.b = nn.Parameter(torch.zeros(cfg.words_rank, width))
         nn.init.kaiming_uniform_(self.a, a=math.sqrt(5))
 
     def forward(self) -> Tensor:
         """M x d."""
         return self.scale * (self.a @ self.b)
 
+
+class PromptWithWords(TaskPrompts):
+    """A task prompt, and ``words`` that are added to word embeddings, if there are some."""
+
+    words: LowRankRows | None
+
+    def add_to_words(self, rows: LowRankRows) -> None:
+        """Let these be the ``words``."""
+        self.words = rows
+        self.slots = (*self.slots, "words")
+
+    def injection(self, representation: Tensor | None) -> Injection:
+        injection = super().injection(representation)
+        return injection if self.words is None else replace(injection, words=self.words())
+
+    def word_parameters(self) -> list[nn.Parameter]:
+        return [] if self.words is None else list(self.words.parameters())
+
     def describe(self) -> str:
-        """For the log."""
-        length, rank = self.a.shape
-        return f"rank {rank} added to the words of the first {length} tokens"
+        if self.words is None:
+            return super().describe()
+        length, rank = self.words.a.shape
+        return f"{super().describe()}; rank {rank} added to the words of the first {length} tokens"
 
 
-class DePT(TaskPrompts):
+class DePT(PromptWithWords):
     """P = table, and E_j + alpha / sqrt(r) (A B)_j for the word embedding of token j < M.
 
     The prompt enters where any other does.
@@ -68,18 +94,7 @@ class DePT(TaskPrompts):
 
     def __init__(self, cfg: DePTConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        scale = cfg.words_alpha / math.sqrt(cfg.words_rank)
-        self.words = LowRankRows(cfg.words_length, cfg.words_rank, geometry.width, scale)
-        self.slots = (*self.slots, "words")
-
-    def injection(self, representation: Tensor | None) -> Injection:
-        return replace(super().injection(representation), words=self.words())
-
-    def word_parameters(self) -> list[nn.Parameter]:
-        return list(self.words.parameters())
-
-    def describe(self) -> str:
-        return f"{super().describe()}; {self.words.describe()}"
+        self.add_to_words(LowRankRows(cfg, geometry.width, cfg.words_alpha / math.sqrt(cfg.words_rank)))
 
 
 register_preset("dept", DePT, prompt_length=40)

@@ -18,7 +18,7 @@ Where the paper leaves a choice or contradicts itself:
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,29 +26,18 @@ import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
-from ...backbone.injection import Injection
 from ...errors import InputError
 from ..base import Geometry, Method, WordEmbeddings
 from ..options import Filled, TrueFalse, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptConfig
-from .dept import LowRankRows
+from .dept import LowRankRows, PromptWithWords, WordRowsConfig
 from .initial import set_initial_rows
-from .saved import load_saved
-from .task_prompts import TaskPrompts
 
-
-def padded(rows: Tensor, count: int) -> Tensor:
-    """l x d cut to, or filled with zeros up to, count x d."""
-    return F.pad(rows[:count], (0, 0, 0, max(count - len(rows), 0)))
-
-
-def repeated(rows: Tensor, count: int) -> Tensor:
-    """l x d again and again: count x d."""
-    return rows[torch.arange(count) % len(rows)]
-
-
-ALIGN: dict[str, Callable[[Tensor, int], Tensor]] = {"zeros": padded, "repeat": repeated}
+ALIGN: dict[str, Callable[[Tensor, int], Tensor]] = {  # l x d -> count x d
+    "zeros": lambda rows, count: F.pad(rows[:count], (0, 0, 0, max(count - len(rows), 0))),
+    "repeat": lambda rows, count: rows[torch.arange(count) % len(rows)],
+}
 SPLIT: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {  # singular values -> factors of A's and of B's
     "first": lambda values: (values, torch.ones_like(values)),
     "both": lambda values: (values.sqrt(), values.sqrt()),
@@ -60,14 +49,10 @@ Split: Any = ChoiceEnum(list(SPLIT))
 
 
 @dataclass
-class EPTConfig(PromptConfig):
+class EPTConfig(WordRowsConfig, PromptConfig):
     """Options of EPT."""
 
     ept_decomposition: Filled[TrueFalse] = option("true", "add A B to the word embeddings ('false': an ablation)")
-    words_rank: Filled[int] = option(45, "rank r of what is added to the word embeddings, A (M x r) B (r x d)", least=1)
-    words_length: Filled[int] = option(
-        256, "tokens M of a text, <s> first, whose word embeddings are added to", least=1
-    )
     ept_fusion: Filled[Fusion] = option(
         "lowrank",
         "P_f: 'printed' 2 P_s, 'lowrank' P_s and the rows of A B that it attends to, or 'none' P_s (an ablation)",
@@ -134,19 +119,18 @@ class FusedPrompt(nn.Module):
         self.fusion = fusion
         self.experts = experts
 
-    def fused(self, added: Any) -> Tensor:
-        """P_f, from A B (M x d), which lowrank alone needs."""
-        rows = self.rows
+    def forward(self, added: Any) -> Tensor:
+        """places x t x d, from A B (M x d), which lowrank alone needs."""
+        rows: Tensor = self.rows
+        fused = rows
         if self.fusion == "lowrank":
-            return rows + (rows @ added.t() / math.sqrt(rows.size(-1))).softmax(-1) @ added
-        return 2 * rows if self.fusion == "printed" else rows
-
-    def forward(self, added: Tensor | None) -> Tensor:
-        """places x t x d."""
-        return self.fused(added) if self.experts is None else self.fused(added) + self.experts(self.rows)
+            fused = rows + (rows @ added.t() / math.sqrt(rows.size(-1))).softmax(-1) @ added
+        elif self.fusion == "printed":
+            fused = 2 * rows
+        return fused if self.experts is None else fused + self.experts(rows)
 
 
-class EPT(TaskPrompts):
+class EPT(PromptWithWords):
     """P = P_f + P_amend, see ``FusedPrompt``, and E_j + (A B)_j for the word embedding of token j < M.
 
     While it is trained: s d + r (M + d) parameters and those of the experts; folded: s d + r (M + d). At several places
@@ -158,13 +142,12 @@ class EPT(TaskPrompts):
 
     def __init__(self, cfg: EPTConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        self.words: LowRankRows | None = None
+        self.words = None
         if str(cfg.ept_decomposition) == "true":
             most = min(cfg.words_length, geometry.width)
             if cfg.words_rank > most:
                 raise InputError(f"--words-rank {cfg.words_rank}: an SVD of M x d rows has {most} values: give fewer")
-            self.words = LowRankRows(cfg.words_length, cfg.words_rank, geometry.width)
-            self.slots = (*self.slots, "words")
+            self.add_to_words(LowRankRows(cfg, geometry.width))
         elif str(cfg.ept_fusion) == "lowrank":
             raise InputError(
                 "--ept-decomposition false: --ept-fusion lowrank attends to A B: give --ept-fusion printed or none"
@@ -178,14 +161,7 @@ class EPT(TaskPrompts):
     def made_rows(self, network: nn.Module) -> Tensor:
         return network(None if self.words is None else self.words())
 
-    def injection(self, representation: Tensor | None) -> Injection:
-        injection = super().injection(representation)
-        return injection if self.words is None else replace(injection, words=self.words())
-
-    @torch.no_grad()
-    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
-        if str(cfg.prompt_init) == "saved":
-            return load_saved(self, cfg.prompt_init_from, cfg, words)
+    def start_rows(self, cfg: Any, words: WordEmbeddings) -> None:
         length = max(cfg.ept_init_length, self.rows)  # the prompt starts from the first of them
         split = str(cfg.ept_init_split)
         if self.words is not None and split == "both" and length < cfg.words_rank:
@@ -222,12 +198,6 @@ class EPT(TaskPrompts):
     def prompt_parameters(self) -> list[nn.Parameter]:
         network: Any = self.reparameterization
         return [network.rows]
-
-    def word_parameters(self) -> list[nn.Parameter]:
-        return [] if self.words is None else list(self.words.parameters())
-
-    def describe(self) -> str:
-        return super().describe() if self.words is None else f"{super().describe()}; {self.words.describe()}"
 
 
 register_preset("ept", EPT, prompt_length=60, prompt_init="vocabulary", words_rank=30)

@@ -29,7 +29,6 @@ from ...backbone.injection import States
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
-from .pooling import token_weights
 from .state_prompts import StateGenerator, StatePromptConfig, StatePrompts
 
 Pooling: Any = ChoiceEnum(["attention", "mean"])
@@ -69,7 +68,7 @@ class AttentionGenerator(StateGenerator):
     def attended_mean(self, states: States) -> Tensor:
         """A: B x d."""
         x = states.x.transpose(0, 1).contiguous()  # B x T x d; every product below keeps this one for its gradient
-        weights = token_weights(states)[:, None]  # B x 1 x T
+        weights = states.weights  # B x 1 x T
         if not self.attention:
             return (weights @ x)[:, 0]
         scores = self.query(x) @ self.key.weight @ x.transpose(1, 2) * self.width**-0.5

@@ -167,15 +167,21 @@ class IDPG(PromptMethod):
 
     def __init__(self, cfg: IDPGConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        kind = str(cfg.representation)
+        kind, sharing = str(cfg.representation), str(cfg.generator_sharing)
         width, places = geometry.width, len(self.places)
-        sharing = str(cfg.generator_sharing)
         self.from_previous_layer = kind == PREVIOUS_LAYER
         if 0 in self.places or not self.from_previous_layer:  # else nothing reads M(x)
             self.representation = kind
             self.representation_dropout = bool(cfg.representation_dropout)
         self.dropout = nn.Dropout(cfg.generator_dropout)
-        read = self._representation_width(cfg, width)
+        read = width
+        if self.representation == GLOVE:
+            read, added = cfg.representation_width, cfg.generator_residual
+            wanted = f" of {width} numbers, as wide as the rows of --generator-residual" if added else ""
+            if not read or added and read != width:
+                raise InputError(
+                    f"--representation glove needs word vectors{wanted}: run python -m preprocess glove on the data"
+                )
         self.generators: Any = nn.ModuleList(
             make_generator(cfg, read, self.rows * width) for _ in range(places if sharing == "L" else 1)
         )
@@ -184,19 +190,10 @@ class IDPG(PromptMethod):
             nn.init.normal_(self.bias, std=TABLE_STD)
         self.residual, normed = bool(cfg.generator_residual), bool(cfg.generator_layer_norm)
         released = str(cfg.generator_residual_norm) == "released"
-        self.residual_layer_norm = _layer_norm(width, self.residual and (normed or released))
-        self.representation_layer_norm = _layer_norm(width, self.residual and normed and not released)
-        self.prompt_layer_norm = _layer_norm(width, normed)
-
-    def _representation_width(self, cfg: IDPGConfig, width: int) -> int:
-        if self.representation != GLOVE:
-            return width
-        wanted = f" of {width} numbers, as wide as the rows of --generator-residual" if cfg.generator_residual else ""
-        if not cfg.representation_width or (wanted and cfg.representation_width != width):
-            raise InputError(
-                f"--representation glove needs word vectors{wanted}: run python -m preprocess glove on the data"
-            )
-        return cfg.representation_width
+        self.residual_layer_norm, self.representation_layer_norm, self.prompt_layer_norm = (
+            nn.LayerNorm(width) if present else nn.Identity()
+            for present in (self.residual and (normed or released), self.residual and normed and not released, normed)
+        )
 
     def without_effect(self, cfg: IDPGConfig) -> dict[str, str]:
         found = super().without_effect(cfg)
@@ -242,10 +239,6 @@ class IDPG(PromptMethod):
         if self.residual:
             prompt = self.representation_layer_norm(c0)[:, None] + self.residual_layer_norm(prompt)
         return self.prompt_layer_norm(prompt)
-
-
-def _layer_norm(width: int, present: bool) -> nn.Module:
-    return nn.LayerNorm(width) if present else nn.Identity()
 
 
 def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:

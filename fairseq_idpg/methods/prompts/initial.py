@@ -1,12 +1,14 @@
 """Where prompt rows start: numbers, words of the vocabulary, a text, or the prompt of another task.
 
 Words: "The Power of Scale for Parameter-Efficient Prompt Tuning" (Lester et al., 2021), Section 2.1,
-https://arxiv.org/abs/2104.08691; transfer: see ``saved``.
+https://arxiv.org/abs/2104.08691; transfer between tasks (--prompt-init saved), as SPoT (see ``spot``) and IDPG's
+supplementary training (Appendix A.4) do it.
 
 Differs from the IDPG paper in: nothing by default; its code writes uniform(-0.5, 0.5) but draws every table again from
 N(0, 0.02^2) when the model is built.
 """
 
+import logging
 import re
 from collections.abc import Callable
 from itertools import cycle, islice
@@ -16,11 +18,16 @@ import torch
 from torch import Tensor
 
 from preprocess.dictionary import FILLER
+from preprocess.flags import flag_name
 
+from ...backbone.weights import LM_HEAD, STACK
 from ...errors import InputError
+from ...saving.backbone_file import names_of_today, read_checkpoint, weights_digest
+from ...saving.tensors import FINGERPRINT, as_digest
 from ..base import WordEmbeddings
-from .saved import load_saved
+from ..options import options_of
 
+logger = logging.getLogger(__name__)
 FREQUENT = 5000
 NO_WORD = re.compile(rf"\[unused\d+\]|{FILLER}\d+")  # BERT's dictionary begins with a thousand of the former
 
@@ -33,15 +40,12 @@ def pieces(text: str, words: WordEmbeddings) -> Tensor:
     return words.embeddings[torch.as_tensor(ids)]
 
 
-def frequent_words(words: WordEmbeddings) -> list[int]:
-    """Return the first words of the dictionary, which has them in the order of their frequency."""
-    ids = range(words.specials, len(words.embeddings) - 1)  # the last symbol is <mask>
-    return list(islice((i for i in ids if not (words.symbols and NO_WORD.fullmatch(words.symbols[i]))), FREQUENT))
-
-
 def vocabulary_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
     """Return embeddings of different words, drawn from the most frequent ones: count x d."""
-    frequent = torch.tensor(frequent_words(words))
+    # the dictionary has its words in the order of their frequency, and <mask> behind them
+    ids = range(words.specials, len(words.embeddings) - 1)
+    named = (i for i in ids if not (words.symbols and NO_WORD.fullmatch(words.symbols[i])))
+    frequent = torch.tensor(list(islice(named, FREQUENT)))
     times = max(1, -(-count // len(frequent)))
     return words.embeddings[torch.cat([frequent[torch.randperm(len(frequent))] for _ in range(times)])[:count]]
 
@@ -49,8 +53,7 @@ def vocabulary_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
 def class_label_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
     """Return a row for each class, the mean of its text's pieces, and sampled words after them: count x d.
 
-    Raises:
-        InputError: a text without pieces, or more texts than rows.
+    InputError if a text has no pieces, or there are more texts than rows.
     """
     means = torch.stack([pieces(label, words).mean(0) for label in text.split("|")])
     if len(means) > count:
@@ -72,18 +75,18 @@ INITS = ("normal", "standard-normal", "uniform", *WORDS, "saved")
 
 
 @torch.no_grad()
-def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Tensor | None = None) -> None:
-    """Give ``rows``, or those that ``method.initial_rows`` names, the values that --prompt-init asks for, in place.
+def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Tensor | None) -> None:
+    """Give ``rows`` of a prompt method the values that --prompt-init asks for, but for ``saved``, in place.
 
     Words are for the rows of the input, which stand among word embeddings, and for those that join late at the first
-    place, as LPT does; rows of later layers keep what they are drawn from on construction.
-
-    Raises:
-        InputError: there are no such rows, or rows of another kind; see ``WORDS`` and ``load_saved``.
+    place, as LPT does; rows of later layers keep what they are drawn from on construction. InputError if there are no
+    such rows, or rows of another kind.
     """
-    init, rows = str(cfg.prompt_init), method.initial_rows if rows is None else rows
+    init = str(cfg.prompt_init)
     among_words = method.prompt_length or method.insertion == "late"
-    if init not in ("normal", "saved") and (rows is None or init in WORDS and not among_words):
+    if init == "normal":
+        return
+    if rows is None or init in WORDS and not among_words:
         raise InputError(
             f"--prompt-init {init}: --method {cfg.method} has no rows that may start so with --prompt-insertion "
             f"{method.insertion}: leave it out"
@@ -92,7 +95,104 @@ def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Tensor 
         rows.uniform_(-0.5, 0.5)
     elif init == "standard-normal":
         rows.normal_()
-    elif init == "saved":
-        load_saved(method, cfg.prompt_init_from, cfg, words)
-    elif init in WORDS:
+    else:
         rows[0] = WORDS[init](cfg.prompt_init_text or "", words, rows.size(1)).to(rows)
+
+
+# --- of another task
+
+
+def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with ``prefix``, without it."""
+    return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def saved_methods(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
+    """Return the values of the method in a checkpoint, or of each of those that it joins."""
+    own = below(tensors, "method.")
+    numbers = {name.split(".")[1] for name in own if name.startswith("parts.")}
+    return [below(own, f"parts.{number}.") for number in sorted(numbers)] or [own]
+
+
+def other_meaning(method: Any, cfg: Any, options: dict[str, Any]) -> list[str]:
+    """Return options that a checkpoint was trained with and this run has otherwise, of those its values were fitted to.
+
+    Reparameterization is ignored: folded, its rows are rows like others.
+    """
+    fitted = [n for n, declared in options_of(method.config).items() if not declared.metadata["changeable"]]
+    known = {n: options[n] for n in fitted if options.get(n) is not None and "reparameterization" not in n}
+    return [
+        f"without {flag_name(n)}" if value is False else f"with {flag_name(n)}{'' if value is True else f' {value}'}"
+        for n, value in known.items()
+        if str(value) != str(getattr(cfg, n))
+    ]
+
+
+def on_other_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words: WordEmbeddings | None) -> bool:
+    """Return whether a checkpoint's values were fitted to other weights than this run's; False where either is silent.
+
+    One that trained its backbone holds these weights itself; its fingerprint is of those that it began with.
+    """
+    ours = None if words is None else words.fingerprint
+    if ours is None:
+        return False
+    if options.get("no_freeze_backbone"):
+        trained = names_of_today(tensors)
+        digests = [weights_digest(trained, parts) for parts in ((STACK,), (STACK, LM_HEAD))]
+        return as_digest(ours) not in digests
+    theirs = tensors.get(FINGERPRINT)
+    return theirs is not None and not torch.equal(theirs, ours.cpu())
+
+
+def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = None) -> None:
+    """Take all of a method's values from the checkpoint of another task, where it may have been joined with others.
+
+    Values of other options that have the same shapes, or of another backbone of the same width, are a start all the
+    same, of which a warning tells.
+
+    Args:
+        words: of this run's backbone; None before it is read.
+
+    Raises:
+        InputError: it cannot be read, or holds another method or other sizes.
+    """
+    options, tensors = read_checkpoint(path, "--prompt-init-from")
+
+    # t keys and t values are shaped as 2 t rows are
+    insertion = str(options.get("prompt_insertion") or method.insertion)
+    if insertion != method.insertion and any("key-value" in each for each in (insertion, method.insertion)):
+        raise InputError(
+            f"--prompt-init-from {path} holds a prompt for --prompt-insertion {insertion}, and this run's is for "
+            f"{method.insertion}: give the same, or another checkpoint"
+        )
+
+    own = method.state_dict()
+    nearest: list[str] = []
+    for state in saved_methods(tensors):
+        if not method.training_only:  # a folded prompt needs nothing of what made it
+            state = {name: value for name, value in state.items() if not name.startswith("reparameterization.")}
+        differing = sorted(n for n in own.keys() | state.keys() if shape_of(own, n) != shape_of(state, n))
+        if not differing:
+            break
+        nearest = min(nearest or differing, differing, key=len)
+    else:
+        raise InputError(
+            f"--prompt-init-from {path} holds another method or other sizes ({nearest[0]} differs): give one that was "
+            "trained with the same --method and options"
+        )
+
+    elsewhere = on_other_backbone(options, tensors, words)
+    other = ["on another backbone or with another --predict-with"] if elsewhere else []
+    other += other_meaning(method, cfg, options)
+    if other:
+        logger.warning(
+            "--prompt-init-from %s was trained %s, which this run has otherwise: give the same, unless this is meant",
+            path,
+            ", ".join(other),
+        )
+    method.load_state_dict(state)
+
+
+def shape_of(tensors: dict[str, Tensor], name: str) -> torch.Size | None:
+    """Return the shape of a tensor, None if there is none of that name."""
+    return tensors[name].shape if name in tensors else None

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor
@@ -26,9 +27,47 @@ from torch import Tensor
 from ...backbone.injection import States
 from ..options import Filled, option
 from ..registry import register_preset
-from .pooling import adaptive_bins, adaptive_max, adaptive_mean
 from .state_prompts import StateGenerator, StatePromptConfig, StatePrompts
 from .task_prompts import TaskPrompts
+
+Pool = Callable[[Tensor, Tensor], Tensor]
+
+
+def adaptive_bins(states: States, x: Tensor, bins: int) -> tuple[Tensor, Tensor]:
+    """The n real tokens of each example in ``bins`` bins that may overlap: j covers [floor(j n/t), ceil((j+1) n/t)).
+
+    Args:
+        x: T x B x m, of each token.
+
+    Returns:
+        B x bins x w x m, and B (or 1) x bins x w, which of these are in the bin; w is as wide as any bin can be.
+    """
+    length, batch, _ = x.shape
+    if states.padding is None:
+        count = torch.full((1, 1), length, device=x.device)
+    else:
+        count = (~states.padding).sum(1, keepdim=True)
+    j = torch.arange(bins, device=x.device)
+    begin = j * count // bins
+    end = ((j + 1) * count + bins - 1) // bins
+    index = begin[..., None] + torch.arange(min(length, -(-length // bins) + 1), device=x.device)
+    inside = index < end[..., None]
+    index = index.clamp(max=length - 1).flatten(1).expand(batch, -1)
+    if states.padding is not None:  # the real tokens, in their order
+        index = states.padding.byte().argsort(dim=1, stable=True).gather(1, index)
+    taken = x.transpose(0, 1).gather(1, index[..., None].expand(-1, -1, x.size(2)))
+    return taken.unflatten(1, inside.shape[1:]), inside
+
+
+def adaptive_max(taken: Tensor, inside: Tensor) -> Tensor:
+    """B x bins x m, the largest entries of each bin."""
+    return taken.masked_fill(~inside[..., None], float("-inf")).max(2).values
+
+
+def adaptive_mean(taken: Tensor, inside: Tensor) -> Tensor:
+    """B x bins x m, the mean of each bin."""
+    weights = inside.type_as(taken) / inside.sum(2, keepdim=True)
+    return (weights[..., None] * taken).sum(2)
 
 
 class FirstStateGenerator(StateGenerator):
@@ -47,15 +86,7 @@ class FirstStateGenerator(StateGenerator):
 class PoolingGenerator(StateGenerator):
     """MPPG, APPG: W2 ReLU(pool_t(W1 H + b1)); each of t bins of tokens makes its row, or its key and its value."""
 
-    def __init__(
-        self,
-        width: int,
-        hidden: int,
-        rows: int,
-        parts: int,
-        bias: bool,
-        pool: Callable[[Tensor, Tensor], Tensor],
-    ):
+    def __init__(self, pool: Pool, width: int, hidden: int, rows: int, parts: int, bias: bool):
         super().__init__(width, hidden, parts * width, bias)
         self.bins, self.bias_rows, self.pool = rows // parts, parts, pool
 
@@ -68,8 +99,8 @@ class PoolingGenerator(StateGenerator):
 # (d, m, rows, how many rows a position of the prompt has: 1, or key and value, biases) -> G
 GENERATORS: dict[str, Callable[[int, int, int, int, bool], StateGenerator]] = {
     "npg": FirstStateGenerator,
-    "mppg": partial(PoolingGenerator, pool=adaptive_max),
-    "appg": partial(PoolingGenerator, pool=adaptive_mean),
+    "mppg": partial(PoolingGenerator, adaptive_max),
+    "appg": partial(PoolingGenerator, adaptive_mean),
 }
 LPTGenerator: Any = ChoiceEnum(list(GENERATORS))
 

@@ -25,7 +25,6 @@ from ..options import Filled, option
 from ..registry import register_preset
 from .base import TABLE_STD
 from .initial import set_initial_rows
-from .saved import load_saved
 from .sources import SourceConfig, read_sources, source_paths
 from .task_prompts import TaskPrompts
 
@@ -73,10 +72,7 @@ class MPT(TaskPrompts):
     def made_rows(self, network: nn.Module) -> Tensor:
         return network()
 
-    @torch.no_grad()
-    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
-        if str(cfg.prompt_init) == "saved":
-            return load_saved(self, cfg.prompt_init_from, cfg, words)
+    def start_rows(self, cfg: Any, words: WordEmbeddings) -> None:
         network: Any = self.reparameterization
         paths = source_paths(cfg.source_prompts)
         if paths:

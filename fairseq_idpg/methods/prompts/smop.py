@@ -19,13 +19,11 @@ import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
-from ...backbone.injection import States
 from ...errors import InputError
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod, words_of
-from .pooling import mean_of_tokens
 
 LOGITS_DROPOUT = 0.2  # as released
 
@@ -83,10 +81,6 @@ class SMoP(PromptMethod):
     def initial_rows(self) -> nn.Parameter:
         return self.table
 
-    def logits(self, states: States) -> Tensor:
-        """W x, B x n, from the states of the words."""
-        return mean_of_tokens(states) @ self.router.t()
-
     def perturbed(self, logits: Tensor) -> Tensor:
         """With noise while training."""
         if self.noise == "multiply" and self.training:
@@ -118,7 +112,9 @@ class SMoP(PromptMethod):
 
         def prompt_at(place: int, states: Any) -> Tensor:
             if not chosen:
-                logits = self.perturbed(self.logits(words_of(states)))
+                words = words_of(states)
+                mean = (words.weights @ words.x.transpose(0, 1))[:, 0]
+                logits = self.perturbed(mean @ self.router.t())
                 chosen.append(self.weights(logits))
                 if self.balance and self.training:
                     self.extra = self.balance * self.imbalance(logits)

@@ -4,6 +4,7 @@ A source is a task prompt, the same rows for every input: of ``prompt-tuning``, 
 ``dpt``, …), alone or joined with adapters by +.
 """
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from ...saving.tensors import FINGERPRINT
 from ..base import WordEmbeddings
 from ..options import Filled, option
 from .base import PromptConfig, PromptMethod, parse_places
-from .saved import on_other_backbone, saved_methods
+from .initial import on_other_backbone, saved_methods
 
 
 @dataclass
@@ -36,13 +37,15 @@ def source_paths(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
-def check_sources_named(cfg: Any) -> None:
-    """Raise InputError if a method that starts from other tasks' prompts is given none."""
-    if not source_paths(cfg.source_prompts):
+def named_sources(cfg: Any) -> list[str]:
+    """Return the paths of --source-prompts; InputError if there is none."""
+    paths = source_paths(cfg.source_prompts)
+    if not paths:
         raise InputError(
             f"--method {cfg.method} starts from other tasks' prompts: give their checkpoints, --source-prompts "
             "A.pt,B.pt"
         )
+    return paths
 
 
 def read_sources(
@@ -50,9 +53,7 @@ def read_sources(
 ) -> Tensor:
     """n x places x rows x d, the prompts of n checkpoints.
 
-    Raises:
-        InputError: one cannot be read, holds no task prompt or one of another size or at other places, or was trained
-            on another backbone.
+    InputError if one holds no task prompt, one of another size or at other places, or was trained on another backbone.
     """
     return torch.stack([_read_source(method, cfg, words, path, flag) for path in paths])
 
@@ -63,7 +64,10 @@ def _read_source(method: PromptMethod, cfg: Any, words: WordEmbeddings, path: st
     rows = _task_prompt(tensors, what)
     wanted = (len(method.places), method.rows, words.embeddings.size(1))
     insertion, layers = (str(options.get(name)) for name in ("prompt_insertion", "prompt_layers"))
-    if rows.shape != wanted or insertion != method.insertion or _places(layers, cfg) != method.places:
+    places = None
+    with contextlib.suppress(InputError):
+        places = parse_places(layers, cfg.encoder_layers, needs_input=False)
+    if rows.shape != wanted or insertion != method.insertion or places != method.places:
         raise InputError(
             f"{what} has a prompt of {rows.size(1)} x {rows.size(2)} for --prompt-insertion {insertion} "
             f"--prompt-layers {layers}, and this run's is {wanted[1]} x {wanted[2]} for {method.insertion} and "
@@ -88,10 +92,3 @@ def _task_prompt(tensors: dict[str, Tensor], what: str) -> Tensor:
         f"{what} holds no prompt that is the same for every input and stands by itself: give a checkpoint of "
         "--method prompt-tuning, or of another task prompt"
     )
-
-
-def _places(layers: str, cfg: Any) -> tuple[int, ...] | None:
-    try:
-        return parse_places(layers, cfg.encoder_layers, needs_input=False)
-    except InputError:
-        return None

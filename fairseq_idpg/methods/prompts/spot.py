@@ -27,8 +27,7 @@ from ...errors import InputError
 from ..base import WordEmbeddings
 from ..options import Filled, option
 from ..registry import register_preset
-from .saved import load_saved
-from .sources import SourceConfig, check_sources_named, read_sources, source_paths
+from .sources import SourceConfig, named_sources, read_sources, source_paths
 from .task_prompts import TaskPrompts
 
 logger = logging.getLogger(__name__)
@@ -89,12 +88,8 @@ class SPoT(TaskPrompts):
     def make_network(self, cfg: Any, out: int) -> nn.Module | None:
         return None
 
-    @torch.no_grad()
-    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
-        if str(cfg.prompt_init) == "saved":
-            return load_saved(self, cfg.prompt_init_from, cfg, words)
-        paths = source_paths(cfg.source_prompts)
-        check_sources_named(cfg)
+    def start_rows(self, cfg: Any, words: WordEmbeddings) -> None:
+        paths = named_sources(cfg)
         if cfg.spot_average > len(paths):
             raise InputError(f"--spot-average {cfg.spot_average}: give 1 to the number of sources, {len(paths)}")
         sources = read_sources(self, cfg, words, paths)
@@ -115,11 +110,7 @@ class SPoT(TaskPrompts):
         self.table.copy_(torch.einsum("n,nptd->ptd", weights / weights.sum(), sources[chosen]))
 
     def cosines(self, cfg: Any, words: WordEmbeddings, sources: Tensor) -> Tensor:
-        """n similarities to the target's own prompt.
-
-        Raises:
-            InputError: the target's is not named, or not as many prompts to compare; see ``read_sources``.
-        """
+        """n similarities to the target's own prompt; InputError unless it and as many prompts to compare are named."""
         if not cfg.spot_target:
             raise InputError(
                 f"--source-prompts names {len(sources)}: give --spot-target, a checkpoint of prompt-tuning on this "

@@ -1,11 +1,18 @@
-"""Prompts of a task: the same rows for every input.
+"""Prompts of a task: the same rows for every input, of a table or of a network that is folded into one.
 
 prompt-tuning: "The Power of Scale for Parameter-Efficient Prompt Tuning" (Lester et al., EMNLP 2021),
 https://arxiv.org/abs/2104.08691
 p-tuning-v2, as the IDPG paper compares with it, and p-tuning-v2-kv: https://arxiv.org/abs/2110.07602
-p-tuning: see ``reparameterization``
+p-tuning (lstm, mlp): "GPT Understands, Too" (Liu et al., 2021), https://arxiv.org/abs/2103.10385;
+their code (https://github.com/THUDM/P-tuning) has this LSTM for LAMA, and one of d each way, or mlp, for SuperGLUE
+deep-mlp: P-tuning's MLP as peft has it (``PromptEncoder``): ID-SPAM's baseline, which names this option of peft, though
+it cites P-tuning v2; its hidden size is not stated, and peft takes the model's width
+prefix-mlp: "Prefix-Tuning" (Li and Liang, 2021), Section 4.3, https://arxiv.org/abs/2101.00190
+low-rank: see ``dpt``
 
 Differs from the papers in:
+- p-tuning: prompts stand where --prompt-position says instead of within a written template, and the language model
+  stays frozen.
 - prompt-tuning: rows take position embeddings, LayerNorm and dropout like words, as in the IDPG paper's code, and start
   from N(0, 0.02^2); --prompt-init has the paper's three starts.
 - p-tuning-v2: rows are ADDED to the hidden states, t per layer, half the parameters of the original, which puts
@@ -15,6 +22,7 @@ Differs from the papers in:
   dropout of 0.1 (--prompt-init standard-normal --prefix-dropout 0.1) and a text whose positions begin t later.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +35,87 @@ from ..base import Geometry, WordEmbeddings
 from ..options import Filled, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
-from .reparameterization import NETWORKS, LowRankNetwork
+
+# --- networks
+#
+# Each gives P, t x out; out is the number of places times d, or times 2 d with keys and values. E is t x d and starts
+# from N(0, 1), as in all papers that have it. --reparameterization-hidden-size is m, of low-rank r.
+
+
+class LSTMNetwork(nn.Module):
+    """P = W2 ReLU(W1 BiLSTM(E) + b1) + b2; the LSTM has two layers, d/2 wide each way.
+
+    t d + 12 d^2 + 16 d + d^2 + d + d out + out parameters.
+    """
+
+    def __init__(self, length: int, width: int, out: int, hidden: int):
+        super().__init__()
+        self.embedding = nn.Parameter(torch.randn(length, width))
+        self.lstm = nn.LSTM(width, width // 2, num_layers=2, bidirectional=True, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
+
+    def forward(self) -> Tensor:
+        """t x out."""
+        return self.mlp(self.lstm(self.embedding[None])[0][0])
+
+
+class MLPNetwork(nn.Module):
+    """P = W2 ReLU(W1 E + b1) + b2. t d + d^2 + d + d out + out parameters."""
+
+    def __init__(self, length: int, width: int, out: int, hidden: int):
+        super().__init__()
+        self.embedding = nn.Parameter(torch.randn(length, width))
+        self.mlp = self.layers(width, out, hidden)
+
+    def layers(self, width: int, out: int, hidden: int) -> nn.Sequential:
+        """... x d -> ... x out."""
+        return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
+
+    def forward(self) -> Tensor:
+        """t x out."""
+        return self.mlp(self.embedding)
+
+
+class DeepMLPNetwork(MLPNetwork):
+    """P = W3 ReLU(W2 ReLU(W1 E + b1) + b2) + b3. t d + d m + m + m^2 + m + m out + out parameters."""
+
+    def layers(self, width: int, out: int, hidden: int) -> nn.Sequential:
+        first, second, last = nn.Linear(width, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, out)
+        return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
+
+
+class PrefixMLPNetwork(MLPNetwork):
+    """P = W2 tanh(W1 E + b1) + b2. t d + d m + m + m out + out parameters."""
+
+    def layers(self, width: int, out: int, hidden: int) -> nn.Sequential:
+        return nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, out))
+
+
+class LowRankNetwork(nn.Module):
+    """P = A B, both random. r (t + out) parameters.
+
+    A: t x r from N(0, 1 / r); B: r x out from N(0, 0.02^2), so that P starts with the size that a table has; with
+    --prompt-init uniform both from (-0.5, 0.5), as in DPT's released code.
+    """
+
+    def __init__(self, length: int, width: int, out: int, hidden: int):
+        super().__init__()
+        self.a = nn.Parameter(torch.randn(length, hidden) * hidden**-0.5)
+        self.b = nn.Parameter(torch.randn(hidden, out) * 0.02)
+
+    def forward(self) -> Tensor:
+        """t x out."""
+        return self.a @ self.b
+
+
+# (t, d, numbers made for each of the t rows, hidden size) -> network
+NETWORKS: dict[str, Callable[[int, int, int, int], nn.Module]] = {
+    "lstm": LSTMNetwork,
+    "mlp": MLPNetwork,
+    "deep-mlp": DeepMLPNetwork,
+    "prefix-mlp": PrefixMLPNetwork,
+    "low-rank": LowRankNetwork,
+}
 
 Network: Any = ChoiceEnum(["none", *NETWORKS])
 
@@ -103,17 +191,18 @@ class TaskPrompts(PromptMethod):
     def prompt_parameters(self) -> list[nn.Parameter]:
         return [] if self.training_only else [self.table]
 
-    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
+    def start_rows(self, cfg: Any, words: WordEmbeddings) -> None:
         network, init = self.reparameterization, str(cfg.prompt_init)
         if isinstance(network, LowRankNetwork) and init == "uniform":
-            network.draw_uniformly()
-            return
-        if self.training_only and init not in ("normal", "saved"):
+            for factor in (network.a, network.b):
+                factor.uniform_(-0.5, 0.5)
+        elif self.training_only and init != "normal":
             raise InputError(
                 f"--prompt-init {init}: with --prompt-reparameterization the network makes the rows; give "
                 "--prompt-init normal or --prompt-reparameterization none"
             )
-        super().set_initial_values(cfg, words)
+        else:
+            super().start_rows(cfg, words)
 
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         table: Tensor = self.table

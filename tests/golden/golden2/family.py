@@ -1,20 +1,18 @@
-"""What a family of cases is: the settings of its files as our options, its tensors as our parameters.
-
-A builder file in this folder holds ``FAMILIES``, a tuple of ``Family``; it is found by being here.
-"""
+"""What a family of cases is: the settings of its files as our options, its tensors as our parameters."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from checkpoints.convert_hf import EMBEDDINGS, LAYER
+from fairseq_idpg.backbone.injection import Origin, States
+from fairseq_idpg.methods.adapters.lora import LINEARS
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from tests.golden.golden2.case import Case
 
@@ -31,14 +29,12 @@ class Family:
         tensors: (names in the file -> tensors, the case) -> names of our parameters -> tensors. Used for ``train/*``
             and for ``grad/*``, so it may rename, stack, transpose and reshape, nothing else.
         prepare: what else must be set in the model before its pass, such as noise that the file recorded.
-        more: (model, case, its pass) -> other arrays of the file that we can show; of B x T ones real tokens count.
     """
 
     prefix: str
     options: Callable[[Case], dict[str, Any]]
     tensors: Callable[[dict[str, Tensor], Case], dict[str, Tensor]]
     prepare: Callable[[RobertaIDPGModel, Case], None] = lambda model, case: None
-    more: Callable[[RobertaIDPGModel, Case, Any], dict[str, Tensor]] = lambda model, case, passed: {}
 
 
 def of_backbone(name: str) -> str:
@@ -55,23 +51,274 @@ def options_from(method: str, **theirs: str) -> Callable[[Case], dict[str, Any]]
     return lambda case: {"method": method, **{option: case.hyper[name] for option, name in theirs.items()}}
 
 
-def word_embeddings(model: RobertaIDPGModel, case: Case) -> Tensor:
-    """B x T x d, the backbone's own, nothing added."""
-    return model.get_submodule(STACK.rstrip(".")).embed_tokens(case.ids)
-
-
 def train_method(model: RobertaIDPGModel, case: Case) -> None:
     """In evaluation the folded prompt is read, which has no gradient."""
     model.method.train()
 
 
-def families() -> dict[str, Family]:
-    """Prefix -> family, of every file in this folder."""
-    files = sorted(path.stem for path in Path(__file__).parent.glob("*.py"))
-    modules = [import_module(f"{__package__}.{name}") for name in files if name != "__init__"]
-    return {family.prefix: family for module in modules for family in getattr(module, "FAMILIES", ())}
+# --- the backbone alone, BitFit, LoRA and parallel adapters
+
+
+def backbone_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    return {of_backbone(name): value for name, value in theirs.items()}
+
+
+def by_layer(theirs: dict[str, Tensor], ending: str) -> list[Tensor]:
+    """The tensors of layer 0, 1, … whose names are ``layer.i.`` and ``ending``."""
+    found = {
+        int(name.split(".")[1]): value for name, value in theirs.items() if re.sub(r"^layer\.\d+\.", "", name) == ending
+    }
+    return [found[i] for i in sorted(found)]
+
+
+def modules_of(theirs: dict[str, Tensor]) -> set[str]:
+    """Modules of a layer that have an A and a B, by their names in the file."""
+    return {re.sub(r"^layer\.\d+\.|\.lora_[AB]\.weight$", "", name) for name in theirs}
+
+
+def linear_of(module: str) -> str:
+    return OURS[module].split(".")[-1]
+
+
+def lora_options(case: Case) -> dict[str, Any]:
+    short = {linear: name for name, linear in LINEARS.items()}
+    projections = ",".join(sorted(short[linear_of(module)] for module in modules_of(case.below("train/"))))
+    layers = sorted({int(name.split(".")[1]) for name in case.below("train/")})
+    return {
+        "method": "lora",
+        "lora_rank": case.hyper["r"],
+        "lora_alpha": float(case.hyper["alpha"]),
+        "lora_projections": projections,
+        "lora_layers": ",".join(map(str, layers)),
+    }
+
+
+def lora_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    ours = {}
+    for module in modules_of(theirs):
+        for which in "AB":
+            stack = torch.stack(by_layer(theirs, f"{module}.lora_{which}.weight"))
+            ours[f"method.{which.lower()}.{linear_of(module)}"] = stack
+    return ours
+
+
+def bitfit_options(case: Case) -> dict[str, Any]:
+    norms = any("LayerNorm" in name for name in case.below("train/"))
+    return {"method": "bitfit", "bitfit_layer_norms": str(norms).lower()}
+
+
+ADAPTER = "ef_ffn_adapter"
+
+
+def parallel_options(case: Case) -> dict[str, Any]:
+    scale = case.hyper["ffn_adapter_scalar"]
+    return {
+        "method": "adapter-parallel",
+        "adapter_hidden_size": case.hyper["ffn_bn"],
+        "adapter_scale": "learned" if scale == "learnable_scalar" else scale,
+    }
+
+
+def parallel_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    part = lambda name: by_layer(theirs, f"{ADAPTER}.{name}")  # noqa: E731
+    ours = {
+        "method.down": torch.stack(part("down_proj.weight")).transpose(1, 2),
+        "method.down_bias": torch.stack(part("down_proj.bias")),
+        "method.up": torch.stack(part("up_proj.weight")).transpose(1, 2),
+        "method.up_bias": torch.stack(part("up_proj.bias")),
+    }
+    return {**ours, "method.scale": torch.cat(part("scale"))} if part("scale") else ours
+
+
+# --- prefix tuning, by a network or as a table, and MAM: a network's row is key and value of layer 0, 1, …
+
+NETWORK = {
+    "wte.weight": "embedding",
+    **{f"control_trans.{layer}": f"mlp.{layer}" for layer in ("0.weight", "0.bias", "2.weight", "2.bias")},
+}
+PREFIX, ADAPTERS = 0, 1  # parts of mam
+
+
+def prefix_options(case: Case) -> dict[str, Any]:
+    by_network = case.hyper["attn_mode"] == "prefix"
+    given = {"method": "prefix-tuning", "prompt_length": case.hyper["attn_bn"]}
+    network = {"reparameterization_hidden_size": case.hyper["mid_dim"]}
+    return {**given, **(network if by_network else {"prompt_reparameterization": "none"})}
+
+
+def network_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    return {f"method.reparameterization.{ours}": theirs[f"prefix.{name}"] for name, ours in NETWORK.items()}
+
+
+def table_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    kinds = ([theirs[f"prefix.decoder_self_attn_{kind}.{i}.weight"] for i in range(len(theirs) // 2)]
+             for kind in ("key", "value"))  # fmt: skip
+    return {"method.table": torch.stack([torch.cat(pair) for pair in zip(*kinds)])}
+
+
+def mam_options(case: Case) -> dict[str, Any]:
+    return {**prefix_options(case), **parallel_options(case), "method": "mam", "adapter_dropout": 0.0}
+
+
+def mam_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    parts = {PREFIX: network_tensors(theirs, case), ADAPTERS: parallel_tensors(theirs, case)}
+    return {
+        name.replace("method.", f"method.parts.{i}.", 1): value
+        for i, tensors in parts.items()
+        for name, value in tensors.items()
+    }
+
+
+# --- DePT: a table and the pair that is added to the words
+
+dept_options = options_from("dept", prompt_length="s", words_rank="r", words_length="M", words_alpha="alpha")
+
+
+def dept_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    pair = {f"method.words.{which.lower()}": theirs[f"lora_embedding_{which}"] for which in "AB"}
+    return {"method.table": theirs["embedding.weight"][None], **pair}
+
+
+# --- EPT: both readings. Its network is there in training alone, so the method is in training mode
+
+FUSED = "method.reparameterization."
+
+ept_options = options_from(
+    "ept",
+    prompt_length="s",
+    words_rank="r",
+    words_length="M",
+    ept_hidden_size="h",
+    ept_experts="N_e",
+    ept_fusion="reading",
+)
+
+
+def ept_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    def of_experts(name: str) -> list[Tensor]:
+        return [theirs[name.format(i)] for i in range(case.hyper["N_e"])]
+
+    ours = {"method.words.a": theirs["A"], "method.words.b": theirs["B"], FUSED + "rows": theirs["P_s"][None]}
+    for part in ("down", "up"):
+        ours[f"{FUSED}experts.{part}"] = torch.stack(of_experts(f"expert.{{}}.{part}.weight")).transpose(1, 2)
+        ours[f"{FUSED}experts.{part}_bias"] = torch.stack(of_experts(f"expert.{{}}.{part}.bias"))[:, None]
+    for part in ("weight", "bias"):
+        ours[f"{FUSED}experts.gate.{part}"] = torch.cat(of_experts(f"gate.{{}}.{part}"))
+    return ours
+
+
+# --- LPT: a table, or a generator that reads the states below, whose rows join after layer k (our place k)
+
+
+def lpt_options(case: Case) -> dict[str, Any]:
+    hyper = case.hyper
+    given = {"prompt_length": hyper["t"], "prompt_layers": str(hyper["k"])}
+    if hyper["generator"] is None:
+        return {"method": "lpt-naive", **given}
+    return {"method": f"lpt-{hyper['generator'].lower()}", "generator_hidden_size": hyper["m"], **given}
+
+
+def lpt_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    if case.hyper["generator"] is None:
+        return {"method.table": theirs["prompt_embedding.weight"][None]}
+    generator = {name.removeprefix("prompt_generator.proj_"): value for name, value in theirs.items()}
+    bias = generator.pop("up.bias").view(1, -1, generator["down.weight"].size(1))
+    return {"method.bias": bias, **{f"method.generators.0.{name}": value for name, value in generator.items()}}
+
+
+# --- SMoP: the table of all prompts and the router; where a file has noise, its numbers instead of drawn ones
+
+
+def smop_options(case: Case) -> dict[str, Any]:
+    given = options_from("smop", prompt_length="l", smop_prompts="k", smop_chosen="topk")(case)
+    return {**given, "smop_noise": "multiply" if case.hyper["perturb"] else "none"}
+
+
+def smop_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    return {"method.table": theirs["embedding.weight"][None], "method.router": theirs["router.0.weight"]}
+
+
+def take_noise(model: RobertaIDPGModel, case: Case) -> None:
+    if "noise" in case.arrays:
+        model.method.train().draw = lambda logits: case.arrays["noise"]
+
+
+# --- ID-SPAM: every reading of the paper that the files have. Their weights multiply from the right
+
+ID_SPAM = {
+    "W_Q": "generators.0.query.weight",
+    "W_K": "generators.0.key.weight",
+    "W_V": "generators.0.value.weight",
+    "W_down": "generators.0.down.weight",
+    "b_down": "generators.0.down.bias",
+    "W_up": "generators.0.up.weight",
+    "b_up": "bias",
+}
+
+
+def id_spam_options(case: Case) -> dict[str, Any]:
+    hyper = case.hyper
+    late = hyper["m"] > 0 or hyper.get("late", False)
+    return {
+        "method": "id-spam",
+        "prompt_length": hyper["t"],
+        "prompt_layers": str(hyper["m"]),
+        "prompt_insertion": "late" if late else "add",
+        "generator_hidden_size": hyper["c"],
+        "generator_input": "embeddings" if hyper.get("embout") else "words",
+        "generator_bias": "true" if hyper.get("bias") else "false",
+        "id_spam_output": "relu" if hyper.get("relu_up", True) else "linear",
+        "id_spam_pooling": "mean" if hyper.get("meanpool") else "attention",
+    }
+
+
+def id_spam_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    found = {}
+    for name, value in theirs.items():
+        if name.endswith("_up") and case.hyper.get("shape") == "nt":  # the flat output is d x t there
+            value = value.unflatten(-1, (-1, case.hyper["t"])).transpose(-1, -2).flatten(-2)
+        found[f"method.{ID_SPAM[name]}"] = value.view(1, case.hyper["t"], -1) if name == "b_up" else value.t()
+    return found
+
+
+def count_pads(model: RobertaIDPGModel, case: Case) -> None:
+    """Where the file counts pads as tokens, the generator is not told of them."""
+    if case.hyper.get("use_mask", True):
+        return
+    begin_pass = model.method.begin_pass
+
+    def without_mask(states: States) -> States:
+        return states._replace(padding=None)
+
+    def begin_without_masks(representation):
+        prompt_at = begin_pass(representation)
+
+        def made(place: int, states: States) -> Tensor:
+            if states.origin is not None:
+                states = states._replace(origin=Origin(*(lambda f=f: without_mask(f()) for f in states.origin)))
+            return prompt_at(place, without_mask(states))
+
+        return made
+
+    model.method.begin_pass = begin_without_masks
+
+
+FAMILIES = (
+    Family("plain", lambda case: {"method": "head-only"}, backbone_tensors),
+    Family("lora", lora_options, lora_tensors),
+    Family("bitfit", bitfit_options, backbone_tensors),
+    Family("parallel", parallel_options, parallel_tensors),
+    Family("prefix_mlp", prefix_options, network_tensors, train_method),
+    Family("prefix_table", prefix_options, table_tensors),
+    Family("mam", mam_options, mam_tensors, train_method),
+    Family("dept", dept_options, dept_tensors),
+    Family("ept", ept_options, ept_tensors, train_method),
+    Family("lpt", lpt_options, lpt_tensors),
+    Family("smop", smop_options, smop_tensors, take_noise),
+    Family("idspam", id_spam_options, id_spam_tensors, count_pads),
+)
 
 
 def family_of(name: str) -> Family | None:
-    fitting = [family for prefix, family in families().items() if name.startswith(prefix)]
+    fitting = [family for family in FAMILIES if name.startswith(family.prefix)]
     return max(fitting, key=lambda family: len(family.prefix), default=None)

@@ -132,16 +132,6 @@ def test_dropout_is_where_the_released_code_has_it():
     assert not torch.equal(prompt_at(1, below), prompt_at(1, below))
 
 
-def test_matrices_are_built_once_per_pass(monkeypatch):
-    calls = []
-    model = tiny_model(method="m-idpg-phm", phm_n=4, **SMALL)
-    generator = model.method.generators[0]
-    original = generator.matrices
-    monkeypatch.setattr(generator, "matrices", lambda: calls.append(1) or original())
-    logits(model, pair_batch())
-    assert len(calls) == 1
-
-
 @pytest.mark.parametrize(("representation", "times"), [("backbone", 1), ("previous-layer", TINY["encoder_layers"])])
 def test_what_layers_read_alike_is_computed_once_per_pass(monkeypatch, representation, times):
     """All of it but the dropout, which each layer draws for itself."""

@@ -77,10 +77,3 @@ def test_starts_that_another_one_makes_void(tmp_path):
         mpt(**saved, mpt_init="normal")
     with pytest.raises(InputError, match="--source-prompts"):
         mpt(**saved, source_prompts=path)
-
-
-def test_the_mean_of_sources_in_half_precision_is_of_float32(tmp_path):
-    rows = [drawn(seed).half() for seed in range(2)]
-    paths = [write_source(tmp_path / f"{i}.pt", each) for i, each in enumerate(rows)]
-    found = mpt(source_prompts=",".join(paths)).reparameterization.shared
-    assert torch.equal(found, (rows[0].float() + rows[1].float()) / 2)

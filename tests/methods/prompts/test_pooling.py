@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.backbone.injection import States
-from fairseq_idpg.methods.prompts.pooling import adaptive_bins, adaptive_max, adaptive_mean
+from fairseq_idpg.methods.prompts.lpt import adaptive_bins, adaptive_max, adaptive_mean
 
 
 def pads(length: int, examples: int = 4):
@@ -31,10 +31,3 @@ def test_bins_are_torchs(padding, bins):
             for example, chosen in enumerate(real):
                 theirs = torchs(x[chosen, example].t()[None], bins)[0].t()
                 torch.testing.assert_close(ours[example], theirs, atol=1e-12, rtol=0)
-
-
-def test_the_largest_of_equals_alone_gets_the_gradient():
-    """As in torch: a bin of equal tokens does not spread it."""
-    x = torch.ones(4, 1, 1, requires_grad=True)
-    adaptive_max(*adaptive_bins(States(x), x, 1)).sum().backward()
-    assert sorted(x.grad.flatten().tolist()) == [0, 0, 0, 1]

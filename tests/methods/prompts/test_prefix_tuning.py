@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from fairseq_idpg.backbone.injection import States
-from fairseq_idpg.methods.registry import PRESETS
 from tests.contract import Row
-from tests.helpers import PAD, enlarge, logits, pair_batch, prompted, tiny_model
+from tests.helpers import enlarge, tiny_model
 from tests.methods.adapters.test_adapters import DENSE
-from tests.methods.prompts.test_task_prompts import MLP, by_hand, network_rows, of_network
-from tests.plain import plain_embedding, plain_layer
+from tests.methods.prompts.test_task_prompts import MLP, by_hand, of_network
 
 LENGTH, WIDTH, LAYERS = 3, 32, 3
 SMALL = {"prompt_length": LENGTH, "reparameterization_hidden_size": 7}
@@ -35,34 +33,6 @@ CONTRACT = {
         },
     ),
 }
-
-
-@torch.no_grad()
-def test_mam_is_its_parts_by_name():
-    mam, parts = tiny_model(method="mam", **SMALL), tiny_model(method="prefix-tuning+adapter-scaled-parallel", **SMALL)
-    enlarge(mam.method)
-    parts.load_state_dict(mam.eval().state_dict())
-    assert torch.equal(logits(mam, pair_batch()), logits(parts.eval(), pair_batch()))
-    assert PRESETS["mam"].options == {**PRESETS["prefix-tuning"].options, **PRESETS["adapter-parallel"].options}
-
-
-@torch.no_grad()
-def test_infix_replaces_the_states_of_its_rows():
-    """Every layer above the first reads the network's rows in front of B, whatever stood there."""
-    model = tiny_model(method="prefix-tuning", prompt_insertion="replace", prompt_layers="all", **SMALL)
-    enlarge(model.method)
-    made = torch.stack(network_rows(model.eval().method.reparameterization, "prefix-mlp"))
-    rows = made.view(LENGTH, LAYERS, WIDTH).transpose(0, 1)
-    given = prompted(pair_batch(), 2, LENGTH)
-    features, _ = model(pair_batch(), **vars(given), features_only=True)
-    for example, (ids, at) in enumerate(zip(given.prompted_tokens, given.prompt_offset.tolist())):
-        ids = ids[ids != PAD]
-        x = plain_embedding(model.encoder.sentence_encoder, ids, rows[0], at)
-        for i, layer in enumerate(model.encoder.sentence_encoder.layers):
-            if i:
-                x = torch.cat([x[:at], rows[i], x[at + LENGTH :]])
-            x = plain_layer(layer, x)
-        torch.testing.assert_close(features[example, : len(ids)], x, atol=2e-5, rtol=2e-5)
 
 
 def test_start():

@@ -9,7 +9,7 @@ from fairseq_idpg.backbone.weights import LM_HEAD, STACK
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.methods.prompts.base import PromptMethod
-from fairseq_idpg.methods.prompts.saved import on_other_backbone
+from fairseq_idpg.methods.prompts.initial import on_other_backbone
 from fairseq_idpg.saving.backbone_file import weights_digest
 from tests.folders import same_tensors
 from tests.helpers import tiny_model

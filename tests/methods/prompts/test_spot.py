@@ -11,9 +11,7 @@ import torch
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.prompts.spot import mean_cosine, token_cosine
 from tests.contract import Row
-from tests.folders import train, write_backbone, write_folder
 from tests.helpers import tiny_model
-from tests.inference.saved import write_checkpoint
 from tests.methods.prompts.test_task_prompts import by_hand
 from tests.models.started import started
 from tests.sources import NO_BACKBONE, ROWS, WIDTH, drawn, write_source
@@ -153,26 +151,3 @@ def test_refused(saved, names, options, named):
     options = {name: paths.get(value, value) for name, value in options.items()}
     with pytest.raises(InputError, match=named):
         spot(source_prompts=sources(paths, names), **options)
-
-
-def test_command_line(tmp_path):
-    """The nearer of two prompts starts a third."""
-    data, backbone = write_folder(tmp_path / "data", pairs=False), write_backbone(tmp_path / "model.pt")
-    usual = ["--method", "prompt-tuning", "--prompt-length", ROWS]
-    near, far = (write_checkpoint(tmp_path / f"{seed}.pt", data, backbone, *usual, seed=seed) for seed in (1, 2))
-    of_two = ["--method", "spot", "--prompt-length", ROWS, "--source-prompts", f"{far},{near}", "--spot-target", near]
-    finished = train(
-        data, tmp_path / "spot", *of_two, "--backbone", backbone, "--max-update", 1, "--lr", 0, without="--phm-n"
-    )
-    assert f"the prompt starts from {near}" in finished.output
-    paths = (near, tmp_path / "spot" / "checkpoint_last.pt")
-    tables = [torch.load(path, weights_only=True)["model"]["method.table"] for path in paths]
-    assert torch.equal(*tables)
-
-
-def test_the_nearest_of_sources_that_are_all_unlike(tmp_path):
-    """The nearest of sources that are all unlike the target."""
-    rows = {"target": drawn(0), "a": -drawn(0) + drawn(1), "b": -drawn(0)}
-    paths = {name: write_source(tmp_path / f"{name}.pt", value) for name, value in rows.items()}
-    table = spot(source_prompts=f"{paths['b']},{paths['a']}", spot_target=paths["target"])
-    assert torch.equal(table, rows["a"])

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 import yaml
 
-from fairseq_idpg.models.architectures import SIZES
+from fairseq_idpg.models.config import SIZES
 from preprocess.tasks import TASKS
 from run_scripts.report.paper import PAPER_VALUES, papers
 from run_scripts.run.experiment import ARROW

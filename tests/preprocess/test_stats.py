@@ -43,6 +43,14 @@ def test_numbers(folders):
     assert facts["difference"] == pytest.approx((lengths[0] - lengths[1]).mean())
 
 
+def test_pairs_longer_than_a_model(tmp_path):
+    """<s> A </s> </s> B </s> has four tokens more than the sentences."""
+    folder = write_folder(tmp_path / "x-bin", splits={"train": 2})
+    for part in ("input0", "input1"):
+        write_indexed(folder / part / "train", [[5] * 254 + [2], [5] * 255 + [2]])
+    assert describe_folder(DataFolder(folder))["splits"]["train"]["too_long"] == 0.5
+
+
 def test_labels(folders):
     found = {kind: describe_folder(DataFolder(path))["splits"]["valid"]["labels"] for kind, path in folders.items()}
     assert found["pairs"] == {"classes": {"0": 5 / 13, "1": 4 / 13, "2": 4 / 13}}

@@ -72,15 +72,8 @@ def check_only(path: Path, names: Iterable[str]) -> None:
 @contextlib.contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
     """A hidden folder ``.NAME.xxxxxxxx`` beside ``path``, locked, which goes away when the block ends."""
-    with named(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        work, lock = _claim(path, folder=True)
-        with lock:
-            try:
-                with named(path, work):
-                    yield work
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
+    with _claimed(path, folder=True) as (work, _):
+        yield work
 
 
 @contextlib.contextmanager
@@ -92,20 +85,17 @@ def new_file(path: Path) -> Iterator[Path]:
     """
     if is_device(path) and not path.is_dir():
         raise InputError(f"{path} is a device or a pipe: name a file")
-    with named(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        sweep(path)
-        work, file = _claim(path, folder=False)
-        with file:
+    sweep(path)
+    with _claimed(path, folder=False) as (work, file):
+        yield work
+        os.fsync(file.fileno())
+        os.replace(work, path)
+        with contextlib.suppress(OSError):  # the rename outlasts a power cut, where the file system can do that
+            names = os.open(path.parent, os.O_RDONLY)
             try:
-                with named(path, work):
-                    yield work
-                    os.fsync(file.fileno())
-                    os.replace(work, path)
-                    _sync_names(path.parent)
+                os.fsync(names)
             finally:
-                with contextlib.suppress(FileNotFoundError):
-                    work.unlink()
+                os.close(names)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -228,18 +218,21 @@ def _sweep(left: Path, path: Path) -> None:
         shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
-def _sync_names(folder: Path) -> None:
-    """Make a rename outlast a power cut, where the file system can."""
-    with contextlib.suppress(OSError):
-        names = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(names)
-        finally:
-            os.close(names)
+@contextlib.contextmanager
+def _claimed(path: Path, folder: bool) -> Iterator[tuple[Path, IO[bytes]]]:
+    """A new hidden folder or file beside ``path``, and the file that is locked while it is filled; both go away."""
+    with named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        work, lock = _claim(path, folder)
+        with lock:
+            try:
+                with named(path, work):
+                    yield work, lock
+            finally:
+                shutil.rmtree(work, ignore_errors=True) if folder else work.unlink(missing_ok=True)
 
 
 def _claim(path: Path, folder: bool) -> tuple[Path, IO[bytes]]:
-    """A new hidden folder or file beside ``path``, and the file that is locked while it is filled."""
     while True:
         work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{'' if folder else path.suffix}")
         with named(path, work):

@@ -133,8 +133,13 @@ class PieceEncoder(Encoder):
         """The library's numbers of the pieces of each sentence."""
 
     def encode_joined(self, lines: list[str]) -> np.ndarray:
-        rows = self.renumber(self.split(lines), lines)
-        return np.fromiter(chain.from_iterable([*row, EOS] for row in rows), np.int64)
+        rows = []
+        for row, line in zip(self.split(lines), lines):
+            ids = [self.numbers[number] for number in row]
+            if LACKING in ids:
+                raise self.lacks(self.pieces[row[ids.index(LACKING)]], line)
+            rows.append([*ids, EOS])
+        return np.fromiter(chain.from_iterable(rows), np.int64)
 
     def set_pieces(self, pieces: Sequence[str], special: Sequence[int]) -> None:
         """Set the meaning of the library's numbers: the symbol of each, and those of special tokens.
@@ -145,14 +150,6 @@ class PieceEncoder(Encoder):
         self.numbers = [max(self.ids[piece], UNKNOWN) if piece in self.ids else LACKING for piece in pieces]
         for number in special:
             self.numbers[number] = UNKNOWN
-
-    def renumber(self, rows: Sequence[Sequence[int]], lines: Sequence[str]) -> list[list[int]]:
-        """Ids of rows of the library's numbers."""
-        renumbered = [[self.numbers[number] for number in row] for row in rows]
-        for row, ids, line in zip(rows, renumbered, lines):
-            if LACKING in ids:
-                raise self.lacks(self.pieces[row[ids.index(LACKING)]], line)
-        return renumbered
 
 
 def find_file(folder: Path, names: Sequence[str], what: str) -> Path:

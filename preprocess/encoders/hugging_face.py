@@ -81,65 +81,51 @@ def read_merges(path: Path) -> Merges:
     return [_merge(line.rstrip()) for line in lines if line and not line.startswith("#version")]
 
 
-def read_tokenizer_json(path: Path) -> Vocabulary:
-    """Read the `tokenizers` library's file: Unigram list, or WordPiece and BPE mapping."""
-    content = read_json(path)
-    model = content["model"]
-    vocabulary = model["vocab"]
-    ids = {piece: i for i, (piece, _) in enumerate(vocabulary)} if isinstance(vocabulary, list) else dict(vocabulary)
-    ids.update({token["content"]: token["id"] for token in content.get("added_tokens", ())})
-    return _vocabulary(path, ids, [_merge(line) for line in model["merges"]] if "merges" in model else None)
-
-
-def read_vocab_txt(path: Path) -> Vocabulary:
-    """Read WordPiece tokens, one a line."""
-    # Not splitlines(): that also splits at U+2028, which is itself a token of some vocabularies.
-    with path.open(encoding="utf-8") as lines:
-        ids = {line.rstrip("\n"): i for i, line in enumerate(lines)}
-    return _vocabulary(path, {**ids, **_added(path.parent)})
-
-
-def read_vocab_json(path: Path) -> Vocabulary:
-    """Read a byte-level BPE: vocab.json and merges.txt beside it."""
-    merges = path.with_name("merges.txt")
-    if not merges.is_file():
-        raise ValueError(f"{merges}: missing; vocab.json is of no use without it")
-    return _vocabulary(path, {**read_json(path), **_added(path.parent)}, read_merges(merges))
-
-
-def read_sentencepiece(path: Path) -> Vocabulary:
-    """Read XLM-R's SentencePiece model: id = SentencePiece's id + 1, special tokens apart."""
-    from sentencepiece import SentencePieceProcessor
-
-    model = SentencePieceProcessor(model_file=str(path))
-    pieces = [model.id_to_piece(i) for i in range(3, model.get_piece_size())]
-    return Vocabulary(path, [*FAIRSEQ_SPECIAL[:4], *pieces, FAIRSEQ_SPECIAL[4]])
-
-
-READERS = {  # in order of preference: tokenizer.json alone also holds tokens that were added later
-    "tokenizer.json": read_tokenizer_json,
-    "vocab.txt": read_vocab_txt,
-    "vocab.json": read_vocab_json,
-    "sentencepiece.bpe.model": read_sentencepiece,
-}
+# In order of preference: tokenizer.json alone also holds tokens that were added later.
+FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model")
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:
     """Read whichever vocabulary file the folder has."""
-    for name in READERS:
+    for name in FILES:
         if (folder / name).is_file():
             return read_vocabulary_file(folder / name)
-    raise ValueError(f"{folder}: no vocabulary; put one of {', '.join(READERS)} there")
+    raise ValueError(f"{folder}: no vocabulary; put one of {', '.join(FILES)} there")
 
 
 def read_vocabulary_file(path: Path) -> Vocabulary:
-    """Read a file of one of the names in READERS."""
+    """Read a file of one of the names in FILES."""
     try:
-        return READERS[path.name](path)
+        return _read_vocabulary_file(path)
     except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         if isinstance(error, ValueError) and str(path.parent) in str(error):  # it names this file or one beside it
             raise
         raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
+
+
+def _read_vocabulary_file(path: Path) -> Vocabulary:
+    if path.name == "tokenizer.json":  # of a Unigram model a list, of WordPiece and BPE a mapping
+        content = read_json(path)
+        model, pieces = content["model"], content["model"]["vocab"]
+        ids = {piece: i for i, (piece, _) in enumerate(pieces)} if isinstance(pieces, list) else dict(pieces)
+        ids.update({token["content"]: token["id"] for token in content.get("added_tokens", ())})
+        return _vocabulary(path, ids, [_merge(line) for line in model["merges"]] if "merges" in model else None)
+    if path.name == "vocab.txt":  # WordPiece
+        # Not splitlines(): that also splits at U+2028, which is itself a token of some vocabularies.
+        with path.open(encoding="utf-8") as lines:
+            ids = {line.rstrip("\n"): i for i, line in enumerate(lines)}
+        return _vocabulary(path, {**ids, **_added(path.parent)})
+    if path.name == "vocab.json":  # byte-level BPE
+        merges = path.with_name("merges.txt")
+        if not merges.is_file():
+            raise ValueError(f"{merges}: missing; vocab.json is of no use without it")
+        return _vocabulary(path, {**read_json(path), **_added(path.parent)}, read_merges(merges))
+    # XLM-R's SentencePiece model: its ids are one less, its special tokens apart
+    from sentencepiece import SentencePieceProcessor
+
+    spm = SentencePieceProcessor(model_file=str(path))
+    pieces = [spm.id_to_piece(i) for i in range(3, spm.get_piece_size())]
+    return Vocabulary(path, [*FAIRSEQ_SPECIAL[:4], *pieces, FAIRSEQ_SPECIAL[4]])
 
 
 # --- settings beside them -------------------------------------------------------------------------

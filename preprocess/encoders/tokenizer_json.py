@@ -38,8 +38,6 @@ SETTINGS = {  # tokenizer_config.json's names: the normalizer's
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
-
-
 LONGEST_WORD = 1000  # characters: WordPiece's time grows with their square; BERT's has 100
 MOST_GROWTH = 256  # times as long as a text: XLM-R's and ALBERT's replacements make it 2
 # tokenizers of transformers that are BERT's
@@ -66,6 +64,8 @@ class TokenizerEncoder(PieceEncoder):
             super().__init__(dictionary, dictionary_symbols(vocabulary, fairseq_order(vocabulary)) if derive else None)
             self.tokenizer = self.read(vocabulary)
             self.set_pieces(self.symbols_of(vocabulary), special_ids(vocabulary))
+            if self.file == "tokenizer.json" and LACKING in self.numbers:
+                raise self.lacks(self.pieces[self.numbers.index(LACKING)], self.file)
         except InputError:
             raise
         except Exception as error:  # tokenizers raises plain Exceptions
@@ -108,11 +108,6 @@ class TokenizerEncoder(PieceEncoder):
     def symbols_of(self, vocabulary: Vocabulary) -> Sequence[str]:
         """Return the symbol of each token in dict.txt, which must hold all but the special ones."""
         return vocabulary.tokens
-
-    def set_pieces(self, pieces: Sequence[str], special: Sequence[int]) -> None:
-        super().set_pieces(pieces, special)
-        if self.file == "tokenizer.json" and LACKING in self.numbers:
-            raise self.lacks(pieces[self.numbers.index(LACKING)], self.file)
 
     def split(self, lines: list[str]) -> list[list[int]]:
         encoded = self.tokenizer.encode_batch_fast(lines, add_special_tokens=False)

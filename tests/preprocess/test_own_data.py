@@ -85,13 +85,14 @@ def test_a_tsv_that_is_quoted_as_csv(content, told, commands):
 
 
 def test_swapped_pairs_follow_the_pairs(commands):
-    path = commands.write("x.tsv", PAIRS)
+    path = commands.write("x.tsv", f"{PAIRS}broken\n")
     options = ["--text-columns", "first", "second", "--label-column", "id", "--swap-pairs", "append"]
     data = commands.ok("x", "--from-tsv", f"train={path}", f"valid={path}", *options)
     assert commands.texts(data, "train") == ["one a", "two a", "one b", "two b"]
     assert commands.texts(data, "train", "input1") == ["one b", "two b", "one a", "two a"]
     assert commands.labels(data, "train") == ["1", "2", "1", "2"]
     assert commands.texts(data, "valid") == ["one a", "two a"]
+    assert data.left_out("valid") == [(2, 4)] and data.left_out("train") == []  # one place is not enough
 
 
 def test_efl(commands):
@@ -106,9 +107,11 @@ def test_efl(commands):
 
 def test_efl_with_a_description_of_every_class(commands, monkeypatch):
     monkeypatch.setitem(EFL_DESCRIPTIONS, "x", {"a": "It is a", "b": "It is b", "c": "It is c"})
-    data = commands.own("x.tsv", "t\tlabel\none\tb\n", "--text-columns", "t", "--labels", "a", "b", "c", "--efl")
+    lines = "t\tlabel\none\tb\nbroken\n"
+    data = commands.own("x.tsv", lines, "--text-columns", "t", "--labels", "a", "b", "c", "--efl")
     assert commands.texts(data, "train", "input1") == ["It is a", "It is b", "It is c"]
     assert commands.labels(data, "train") == ["not_entailment", "entailment", "not_entailment"]
+    assert data.left_out("train") == [(3, 3)]  # behind three examples
 
 
 def test_pairs_are_cut_and_counted_whichever_sentence_is_cut_or_empty(commands):

@@ -65,8 +65,9 @@ def test_checksums_and_digests_cover_them(folder):
     before = content_digest(folder)
     write_checksums(folder)
     write_questions(folder, "valid", [0] * 8)
-    with pytest.raises(InputError, match="question/valid.tsv"):
-        DataFolder(folder).questions("valid")
+    for read in (lambda data: data.questions("valid"), lambda data: check_split(data, "valid")):
+        with pytest.raises(InputError, match="question/valid.tsv"):
+            read(DataFolder(folder))
     assert content_digest(folder) != before
     (folder / "question" / "valid.tsv").unlink()
     with pytest.raises(InputError, match="question/valid.tsv"):

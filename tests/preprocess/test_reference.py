@@ -34,18 +34,28 @@ def files_of(split, inputs, label=("bin", "idx")):
     return [*tokens, *(f"{part}/dict.txt" for part in parts), *(f"label/{split}.{end}" for end in label)]
 
 
+def own(task, folder, columns, *options):
+    """The command for the published text of both splits, in which labels stand first."""
+    files = [f"{split}={TEXT / folder / split}.tsv" for split in ("train", "valid")]
+    texts = ["--text-columns", *range(2, columns + 2), "--label-column", 1]
+    return [task, "--from-tsv", *files, "--no-header", *texts, *options]
+
+
 @pytest.mark.parametrize(
-    ("task", "folder", "splits", "options", "inputs"),
+    ("command", "folder", "splits", "inputs"),
     [
-        ("CR", "cr", ("valid", "test"), ["--csv-quotes", "keep"], 1),
-        ("MRPC", "MRPC", ("valid",), [], 2),
-        ("STS-B", "STS-B", ("valid",), [], 2),
+        (["CR", "--raw", RAW, "--splits", "valid", "test", "--csv-quotes", "keep"], "cr", ("valid", "test"), 1),
+        (["MRPC", "--raw", RAW, "--splits", "valid"], "MRPC", ("valid",), 2),
+        (["STS-B", "--raw", RAW, "--splits", "valid"], "STS-B", ("valid",), 2),
+        (own("CR", "cr", 1), "cr", ("train", "valid"), 1),
+        (own("MRPC", "MRPC", 2), "MRPC", ("train", "valid"), 2),
+        (own("STS-B", "STS-B", 2, "--regression"), "STS-B", ("train", "valid"), 2),
     ],
 )
-def test_raw_files(task, folder, splits, options, inputs, tmp_path):
-    ours = make(tmp_path, task, "--raw", RAW, "--splits", *splits, *options)
+def test_raw_files_and_published_text(command, folder, splits, inputs, tmp_path):
+    ours = make(tmp_path, *command)
     for split in splits:
-        files = files_of(split, inputs, ("label",) if task == "STS-B" else ("bin", "idx"))
+        files = files_of(split, inputs, ("label",) if folder == "STS-B" else ("bin", "idx"))
         same_bytes(ours, REFERENCE / f"{folder}-bin", files)
 
 
@@ -58,33 +68,17 @@ def test_decoded_text_of_the_published_folder(task, quotes, tmp_path):
     assert [ours.label_names[code] for code in ours.classes("valid")] == list(columns[0])
     encoder = load_encoder("gpt2", VOCAB)
     for part, texts in zip(ours.inputs, columns[1:]):
-        rows = ours.rows(part, "valid")
-        assert encoder.decode([rows[i][:-1] for i in range(len(rows))]) == list(texts)
+        assert encoder.decode([row[:-1] for row in ours.rows(part, "valid")]) == list(texts)
 
 
-@pytest.mark.parametrize("task, folder, columns", [("CR", "cr", 1), ("MRPC", "MRPC", 2), ("STS-B", "STS-B", 2)])
-def test_every_split_from_the_published_text(task, folder, columns, tmp_path):
-    texts = [str(number + 2) for number in range(columns)]
-    regression = ["--regression"] if task == "STS-B" else []
-    files = [f"{split}={TEXT / folder / split}.tsv" for split in ("train", "valid")]
-    ours = make(
-        tmp_path, task, "--from-tsv", *files, "--no-header", "--text-columns", *texts, "--label-column", 1, *regression
-    )
-    for split in ("train", "valid"):
-        label = ("label",) if regression else ("bin", "idx")
-        same_bytes(ours, REFERENCE / f"{folder}-bin", files_of(split, columns, label))
-
-
-@pytest.mark.parametrize("folder, columns", [("MRPC", 2), ("STS-B", 2)])
-def test_unlabelled_test_split_from_the_published_text(folder, columns, tmp_path):
-    raw = tmp_path / "raw"
-    raw.mkdir()
-    header = {"MRPC": "#1 String\t#2 String", "STS-B": "sentence1\tsentence2"}[folder]
+@pytest.mark.parametrize(("folder", "header"), [("MRPC", "#1 String\t#2 String"), ("STS-B", "sentence1\tsentence2")])
+def test_unlabelled_test_split_from_the_published_text(folder, header, tmp_path):
     lines = (TEXT / folder / "test.tsv").read_text(encoding="utf-8").split("\n")[:-1]
-    text = "".join(line.lstrip("\t") + "\n" for line in lines)
-    (raw / "test.tsv").write_text(f"{header}\n{text}", encoding="utf-8")
-    ours = make(tmp_path, folder, "--raw", raw, "--splits", "test")
-    same_bytes(ours, REFERENCE / f"{folder}-bin", files_of("test", columns, ()))
+    (tmp_path / "raw").mkdir()
+    text = "".join(line.lstrip("\t") + "\n" for line in [header, *lines])
+    (tmp_path / "raw" / "test.tsv").write_text(text, encoding="utf-8")
+    ours = make(tmp_path, folder, "--raw", tmp_path / "raw", "--splits", "test")
+    same_bytes(ours, REFERENCE / f"{folder}-bin", files_of("test", 2, ()))
     assert not list((ours / "label").glob("test*"))
 
 

@@ -65,7 +65,7 @@ RECORDS = [  # of a task's val.jsonl
     ),
 ]
 CB = '{"premise": "P", "hypothesis": "H"'
-HEADER_AGAIN = [*TEXT, "--skip-bad", "--labels", "0", "1"]
+HEADER_AGAIN = [*TEXT, "--skip-bad"]  # LABEL would be a class
 BAD_LABELS = ["two words", "", "a\x1cb", "<unk>", "<mask>", "madeupword0003", "a\x07"]
 SPELLINGS = [("1", "1.0"), ("01", "1"), ("-2", "-2.00"), ("yes", "Yes"), ("caf\xe9", "cafe\u0301")]
 REFUSED = [  # arguments, files, what the line names

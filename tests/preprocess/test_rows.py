@@ -67,23 +67,10 @@ FIELDS = {"tsv": Columns(["a", "b"], "label", True), "csv": Columns(["a", "b"], 
 FIELDS.update(dict.fromkeys(RECORDS, Columns(["a", "b"], "label", False)))
 FIELDS["csv-with-quotes"] = FIELDS[FOLDERS] = Columns((1,), 0, False)
 PIECES = [
-    "a",
-    "b",
-    "label",
-    ",",
-    "\t",
-    "\n",
-    "\r\n",
-    '"',
-    "{",
-    "}",
-    ":",
+    *("a", "b", "label", ",", "\t", "\n", "\r\n", '"', "{", "}", ":", "\u00e9", "[1]", " "),
     '{"a": "x", "b": "y", "label": 1}',
     '{"text": "a b", "target": {"span1_text": "a", "span2_text": "b", "span2_index": 1}, "label": true}',
     '{"passage": {"text": "a b", "entities": [{"start": 0, "end": 1}]}, "qas": [{"query": "@placeholder"}]}',
-    "\u00e9",
-    "[1]",
-    " ",
 ]
 
 

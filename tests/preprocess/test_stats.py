@@ -3,7 +3,6 @@
 import json
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from preprocess.stats import describe_folder
 from tests.folders import write_folder, write_indexed
 from tests.preprocess.commands import run
 
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "reference_bin"
 KINDS = {"pairs": {"classes": 3}, "single": {"pairs": False}, "scores": {"regression": True}}
 needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -43,12 +41,12 @@ def test_numbers(folders):
     assert facts["difference"] == pytest.approx((lengths[0] - lengths[1]).mean())
 
 
-def test_labels(folders):
-    found = {kind: describe_folder(DataFolder(path))["splits"]["valid"]["labels"] for kind, path in folders.items()}
-    assert found["pairs"] == {"classes": {"0": 5 / 13, "1": 4 / 13, "2": 4 / 13}}
-    assert found["single"] == {"classes": {"0": 7 / 13, "1": 6 / 13}}
-    scores = [float(line) for line in (folders["scores"] / "label" / "valid.label").read_text().split()]
-    assert found["scores"] == {"range": [min(scores), max(scores)]}
+def test_pairs_longer_than_a_model(tmp_path):
+    """<s> A </s> </s> B </s> has four tokens more than the sentences."""
+    folder = write_folder(tmp_path / "x-bin", splits={"train": 2})
+    for part in ("input0", "input1"):
+        write_indexed(folder / part / "train", [[5] * 254 + [2], [5] * 255 + [2]])
+    assert describe_folder(DataFolder(folder))["splits"]["train"]["too_long"] == 0.5
 
 
 @needs_matplotlib
@@ -57,6 +55,9 @@ def test_command(folders, in_tmp, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == "data set split examples in train labels sentence mean 95% max 1st - 2nd > 512".split()
     assert lines[1].startswith("pairs     train        24            0: 33.3%, 1: 33.3%, 2: 33.3%         1  ")
+    scores = [float(line) for line in (folders["scores"] / "label" / "valid.label").read_text().split()]
+    of_scores = next(line for line in lines if line.split()[:2] == ["scores", "valid"])
+    assert f" {min(scores):g} to {max(scores):g} " in of_scores
     assert [line.split()[:2] for line in lines[5:7]] == [["single", "train"], ["single", "valid"]]
     assert lines[-2:] == ["numbers saved: sub/numbers.json", "plot saved: stats.png"]
     assert (in_tmp / "stats.png").read_bytes().startswith(PNG)
@@ -133,14 +134,6 @@ def test_examples_that_stand_in_another_folder_are_counted(tmp_path, capsys):
     assert (
         numbers["b"]["in_others"] == {"train": {"a": 1}, "valid": {"a": 1}} and not numbers["c"]["in_others"]["train"]
     )
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the published folders are not here")
-@pytest.mark.parametrize("task, train, valid", [("cr", 1775, 2000), ("MRPC", 3668, 408), ("STS-B", 5749, 1500)])
-def test_sizes_of_the_paper(task, train, valid):
-    """Table 5, which gives MRPC's validation set one example more than GLUE has."""
-    splits = describe_folder(DataFolder(SHARED / f"{task}-bin"))["splits"]
-    assert (splits["train"]["examples"], splits["valid"]["examples"]) == (train, valid)
 
 
 @pytest.mark.parametrize(

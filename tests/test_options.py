@@ -40,7 +40,6 @@ def test_an_option_given_twice_has_the_values_of_both():
     [
         (preprocess, ["mine", "--from-tsv", "train=x.tsv", "--text-columns", "a", "--out", ""], "--out"),
         (preprocess, ["few-shot", "CR", "--data", "", "--out", "x"], "--data"),
-        (train.main, ["RTE", "--results", ""], "--results"),
         (train.main, ["RTE", "--eval-tasks", "MRPC", "--eval-data", ""], "--eval-data"),
         (sweep.main, ["smoke", "--dry-run", "--results", ""], "--results"),
         (predict.main, ["--path", "x.pt", "--text", "x.txt", "--out", ""], "--out"),

@@ -1,4 +1,7 @@
-"""Bad input ends with one line that names it, a status other than 0, and nothing half-written."""
+"""Bad input ends with one line that names it, a status other than 0, and nothing half-written.
+
+So does a batch that does not fit into memory, which fairseq would leave out.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import shutil
 import pytest
 import torch
 
-from tests.folders import train, validate, write_backbone, write_folder
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.out_of_memory import refuse_to_skip
+from tests.folders import ROOT, train, validate, write_backbone, write_folder
 
 
 def refuse(folder, save_dir, *options, without=""):
@@ -76,21 +81,17 @@ def test_options_that_are_missing(pairs, backbone, tmp_path):
 
 
 def test_folders_with_something_missing(backbone, tmp_path):
-    assert "nowhere" in refuse(tmp_path / "nowhere", tmp_path / "run", "--backbone", backbone)
+    usual = ["--backbone", backbone]
+    assert "nowhere" in refuse(tmp_path / "nowhere", tmp_path / "run", *usual)
     for missing in ("input0/dict.txt", "label/valid.idx"):
         folder = write_folder(tmp_path / missing.replace("/", "-"))
         (folder / missing).unlink()
-        assert missing in refuse(folder, tmp_path / "run", "--backbone", backbone)
-
-
-def test_empty_split_and_unequal_parts(backbone, tmp_path):
+        assert missing in refuse(folder, tmp_path / "run", *usual)
     empty = write_folder(tmp_path / "a", splits={"train": 8, "valid": 0})
-    assert "split valid of" in refuse(empty, tmp_path / "run", "--backbone", backbone)
-    unequal = write_folder(tmp_path / "b")
-    shorter = write_folder(tmp_path / "c", splits={"train": 24, "valid": 12})
-    for suffix in ("bin", "idx"):
-        shutil.copy(shorter / "label" / f"valid.{suffix}", unequal / "label" / f"valid.{suffix}")
-    assert "(input0 13, input1 13, label 12)" in refuse(unequal, tmp_path / "run", "--backbone", backbone)
+    assert "split valid of" in refuse(empty, tmp_path / "run", *usual)
+    unequal, shorter = write_folder(tmp_path / "b"), write_folder(tmp_path / "c", splits={"train": 24, "valid": 12})
+    shutil.copytree(shorter / "label", unequal / "label", dirs_exist_ok=True)
+    assert "(input0 13, input1 13, label 12)" in refuse(unequal, tmp_path / "run", *usual)
 
 
 def test_another_backbone(trained, pairs, backbone, tmp_path):
@@ -102,3 +103,56 @@ def test_another_backbone(trained, pairs, backbone, tmp_path):
         assert "is not the backbone this checkpoint was trained on" in refused.last_line
     options = ["--restore-file", other, "--reset-optimizer", "--reset-dataloader", "--reset-meters"]
     assert "holds another encoder" in refuse(pairs, tmp_path / "run", "--backbone", backbone, *options)
+
+
+# --- no memory ---
+
+PLUGIN = """
+import sys
+sys.path.insert(0, {root!r})
+import torch
+import fairseq_idpg  # the task and the model
+from fairseq.criterions import register_criterion
+from fairseq_idpg.criterions.sentence_prediction_idpg import (
+    SentencePredictionConfig, SentencePredictionIDPGCriterion
+)
+steps = iter(range(1000))
+
+@register_criterion("no_room_once", dataclass=SentencePredictionConfig)
+class NoRoomOnce(SentencePredictionIDPGCriterion):
+    def forward(self, model, sample, reduce=True):
+        if {where}:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return super().forward(model, sample, reduce)
+"""
+
+
+def without_room(folder, where):
+    """Options of a criterion that finds no memory ``where``."""
+    plugin = folder / "plugin_without_room"
+    plugin.mkdir()
+    (plugin / "__init__.py").write_text(PLUGIN.format(root=str(ROOT), where=where))
+    return ["--user-dir", plugin, "--criterion", "no_room_once"]
+
+
+def test_a_run_that_would_skip_a_batch_fails(pairs, backbone, tmp_path):
+    options = [*without_room(tmp_path, "model.training and next(steps) == 1"), "--backbone", backbone, "--max-epoch", 2]
+    finished = train(pairs, tmp_path / "run", *options, succeed=False)
+    assert finished.last_line.startswith("fairseq_idpg: update 2: a batch of 8 x "), finished.output[-2000:]
+    assert "(CUDA out of memory. Tried to allocate 2.00 GiB.): give --update-freq 2" in finished.last_line
+    assert "attempting to recover" not in finished.output and not list((tmp_path / "run").glob("*.pt"))
+
+
+def test_a_validation_without_room(pairs, trained, tmp_path):
+    options = without_room(tmp_path, "not model.training")
+    validated = validate(pairs, trained[1] / "checkpoint_last.pt", *options, succeed=False)
+    assert validated.last_line.startswith("fairseq_idpg: the validation: a batch of 5 x ")
+    assert validated.last_line.endswith("GiB.): give a smaller --batch-size or --max-tokens")
+
+
+def test_other_errors_pass():
+    sample = {"net_input": {"src_tokens": torch.zeros(2, 3)}}
+    with pytest.raises(RuntimeError, match="^other$"), refuse_to_skip(sample, 0):
+        raise RuntimeError("other")
+    with pytest.raises(InputError, match="update 5: a batch of 2 x 3 tokens"), refuse_to_skip(sample, 4):
+        raise RuntimeError("HIP out of memory.\nmore")

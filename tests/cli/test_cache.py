@@ -1,4 +1,4 @@
-"""--representation-cache through the command line."""
+"""--representation-cache and --state-cache through the command line."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from tests.folders import train, validate, write_backbone
 from tests.helpers import logits, pair_batch, tiny_model
 
 LOSSES = {"abs": 2e-3}  # the log has three decimals
+KEYS = ("train_loss", "valid_loss")
 
 
 def test_same_run_as_without(trained, pairs, backbone, tmp_path):
     whole, _ = trained
     options = ["--backbone", backbone, "--max-epoch", 4, "--representation-cache", tmp_path / "cache"]
     run = train(pairs, tmp_path / "run", *options)
-    for key in ("train_loss", "valid_loss"):
+    for key in KEYS:
         assert run.log(key) == pytest.approx(whole.log(key), **LOSSES)
     shapes = sorted(np.load(path).shape for path in (tmp_path / "cache").glob("*.npy"))
     assert shapes == [(13, 32), (24, 32)] and run.output.count("M(x) of") == 2
@@ -56,3 +57,79 @@ def test_no_cache_without_the_backbone_that_names_it(pairs, tmp_path):
     checked = validate(pairs, checkpoint, "--representation-cache", tmp_path / "cache")
     assert checked.log("valid_loss") == run.log("valid_loss") and not (tmp_path / "cache").exists()
     assert f"--representation-cache is not used: its rows are named by --backbone {backbone}" in checked.output
+
+
+# --- --state-cache ---
+
+LATE = ["--method", "lpt-mppg", "--max-epoch", 3, "--dropout", 0, "--attention-dropout", 0]
+
+
+def trained_with(data, save_dir, backbone, *options, **more):
+    return train(data, save_dir, "--backbone", backbone, *LATE, *options, without="--phm-n", **more)
+
+
+def same_weights(one, other, tolerance):
+    states = [torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"] for folder in (one, other)]
+    one, other = ({name: value.float() for name, value in s.items() if torch.is_tensor(value)} for s in states)
+    torch.testing.assert_close(one, other, atol=tolerance, rtol=0)
+
+
+@pytest.fixture(scope="module")
+def uncached(place, pairs, backbone):
+    folder = place / "uncached"
+    return trained_with(pairs, folder, backbone), folder
+
+
+@pytest.fixture(scope="module")
+def cached(place, pairs, backbone):
+    """(run, save folder, cache)"""
+    folder, cache = place / "cached", place / "states"
+    return trained_with(pairs, folder, backbone, "--state-cache", cache), folder, cache
+
+
+def test_same_run_as_without_kept_states(uncached, cached):
+    """Rows are computed in other batches than those of training, so sums are rounded otherwise."""
+    (whole, whole_dir), (found, found_dir, cache) = uncached, cached
+    for key in KEYS:
+        assert len(whole.log(key)) == 3 and found.log(key) == pytest.approx(whole.log(key), **LOSSES)
+    same_weights(whole_dir, found_dir, 1e-5)
+    (line,) = (line for line in found.output.splitlines() if "split train: 24 examples" in line)
+    assert "states that enter layer 2, split train: 24 examples" in line and "x 32 x 4 bytes = 0.000 GB" in line
+    assert found.output.count("split train: states of 24 examples") == 1
+    widths = {np.load(path).shape[1] for path in cache.glob("*.npy")}
+    assert len(list(cache.glob("*.npy"))) == 2 and widths == {32}
+
+
+def test_resume_goes_on_bit_for_bit(cached, pairs, backbone, tmp_path):
+    whole, whole_dir, cache = cached
+    first = trained_with(pairs, tmp_path, backbone, "--state-cache", cache, "--max-epoch", 1)
+    second = trained_with(pairs, tmp_path, backbone, "--state-cache", cache)
+    assert "split train: states of" not in first.output + second.output
+    for key in KEYS:
+        assert first.log(key) + second.log(key) == whole.log(key)
+    same_weights(whole_dir, tmp_path, 0)
+
+
+def test_validation(cached, pairs, backbone, tmp_path):
+    run_of, folder, cache = cached
+    checkpoint = folder / "checkpoint_last.pt"
+    before = {path: path.stat().st_mtime_ns for path in cache.iterdir()}
+    for option in ([], ["--state-cache", cache]):
+        checked = validate(pairs, checkpoint, *option)
+        assert checked.log("valid_loss") == pytest.approx(run_of.log("valid_loss")[-1:], **LOSSES)
+    assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == before
+    # a run that draws below keeps no states; where nothing is drawn its model may
+    drawn = train(pairs, tmp_path / "drawn", "--backbone", backbone, *LATE[:4], without="--phm-n")
+    checked = validate(pairs, tmp_path / "drawn" / "checkpoint_last.pt", "--state-cache", cache)
+    assert checked.log("valid_loss") == pytest.approx(drawn.log("valid_loss")[-1:], **LOSSES)
+
+
+def test_two_processes(cached, pairs, backbone, tmp_path):
+    shared = ["--generator-dropout", 0, "--total-batch-size", 8, "--state-cache"]
+    one = trained_with(pairs, tmp_path / "one", backbone, *shared, cached[2], "--update-freq", 2)
+    two = trained_with(pairs, tmp_path / "two", backbone, *shared, tmp_path / "cache", processes=2)
+    for key in KEYS:
+        assert len(two.log(key)) == 3 and two.log(key) == pytest.approx(one.log(key), **LOSSES)
+    same_weights(tmp_path / "one", tmp_path / "two", 1e-4)
+    names = [{path.name for path in cache.glob("*.npy")} for cache in (tmp_path / "cache", cached[2])]
+    assert len(names[0]) == 2 and names[0] <= names[1]

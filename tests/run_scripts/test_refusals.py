@@ -170,7 +170,7 @@ def test_the_command_of_a_task(refused, world, words, named):
 
 @pytest.mark.parametrize(
     ("words", "named"),
-    [([], "name a task first"), (["RTE", "--lr", "-1"], "--lr"), (["RTE", "--data", ""], "--data")],
+    [([], "name a task first"), (["RTE", "--lr", "-1"], "--lr")],
 )
 def test_words_of_another_form(words, named, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)

@@ -124,7 +124,9 @@ class World:
         (self.data / "AX-bin" / "label").mkdir()
         (self.data / "AX-bin" / "label" / "dict.txt").write_text("".join(reversed(names)))
         runs = [self.run("WNLI", seed) for seed in (1, 2, 3)]
-        runs += [self.run("WNLI", seed, lr=1e-4, dev=70.0, trained=False) for seed in (1, 2, 3)]
+        for lr, dev in ((1e-4, 70.0), (1e-2, 90.0)):  # at the second of them, another seed has diverged
+            runs += [self.run("WNLI", seed, lr=lr, dev=dev, trained=False) for seed in (1, 2, 3)]
+        runs += [made.failed("m-idpg-phm", "WNLI", 4, lr=1e-2, position=0, reason="diverged")]
         runs += [self.run("STS-B", 1, "--regression-target", "--num-classes", 1)]
         runs += [self.run("MNLI", 1, "--num-classes", 3)]
         made.write(self.results, [*runs, made.run("prompt-tuning", "WNLI"), made.run("prompt-tuning", "CR")])

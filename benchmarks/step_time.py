@@ -221,17 +221,14 @@ def parse() -> argparse.Namespace:
     sizes = dict.fromkeys(("layers", "width", "ffn", "heads"), "that of --size")
     drawn = "drawn, 40 on average"
     parser = step_parser(__doc__, Settings(), rounds=5, length=drawn, prompt_length="each preset's own", **sizes)
+    parser.add_argument("--size", choices=SIZES, default="small", help="of the model (default small)")
     add_clock(parser)
-    add = parser.add_argument
-    add("--size", choices=SIZES, default="small", help="of the model (default small)")
-    names = "names or patterns, such as '*lora*' (default: all)"
-    add("--cases", nargs="+", action="extend", metavar="CASE", help=names)
-    add("--list", action="store_true", help="print the cases, measure nothing")
-    add("--no-peers", action="store_true", help="leave peft and adapters out")
-    args = parsed(parser)
-    if args.clock == "cpu" and args.device != "cpu":
-        raise InputError(f"--clock cpu does not see the work of --device {args.device}: give --clock wall")
-    return args
+    parser.add_argument(
+        "--cases", nargs="+", action="extend", metavar="CASE", help="names or patterns, such as '*lora*' (default: all)"
+    )
+    parser.add_argument("--list", action="store_true", help="print the cases, measure nothing")
+    parser.add_argument("--no-peers", action="store_true", help="leave peft and adapters out")
+    return parsed(parser)
 
 
 def chosen_cases(args: argparse.Namespace) -> list[Case]:
@@ -250,6 +247,8 @@ def chosen_cases(args: argparse.Namespace) -> list[Case]:
 @command_line("error", "nothing is kept")
 def main() -> None:
     args = parse()
+    if args.clock == "cpu" and args.device != "cpu":
+        raise InputError(f"--clock cpu does not see the work of --device {args.device}: give --clock wall")
     same_length = {"length_spread": 0.0} if args.length else {}
     settings = step_settings(args, SIZES[args.size], clock=args.clock, **same_length)
     cases = chosen_cases(args)

@@ -246,7 +246,6 @@ EPOCH = ["{single}", "--backbone", "{model}", "--methods", "head-only"]
     ("script", "words", "named"),
     [
         ("step_time", ["--cases", "prompt-tunning"], "--cases prompt-tunning is unknown: did you mean prompt-tuning"),
-        ("step_time", ["--layers", "0"], "--layers 0"),
         ("step_time", ["--rounds", "0"], "--rounds 0"),
         ("step_time", ["--width", "30"], "--width 30"),
         ("step_time", ["--clock", "cpu", "--device", "cuda"], "--clock cpu"),
@@ -258,6 +257,7 @@ EPOCH = ["{single}", "--backbone", "{model}", "--methods", "head-only"]
         ("epoch", [*EPOCH, "--split", "test"], "{single} has no split test"),
         ("epoch", [*EPOCH, "--cpu", "--options", "--dropout", "2"], "head-only on {single} failed: fairseq_idpg: "),
         ("predict_speed", ["{folder}"], "{folder}/reviews/test.tsv"),
+        ("preprocess_time", ["--vocab", "none"], "none/encoder.json"),
         ("gpu.campaign", ["--limit", "0"], "--limit 0"),
     ],
 )

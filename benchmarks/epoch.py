@@ -121,24 +121,6 @@ class Output:
         return found[0]
 
 
-def call(command: list[str], threads: int) -> Output:
-    """Run a process of ``threads`` threads to its end. Raises InputError where it fails."""
-    steady = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONUNBUFFERED": "1"}  # lines come when they are written
-    environment = {**os.environ, **steady, "OMP_NUM_THREADS": str(threads)}
-    start = time.perf_counter()
-    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, errors="replace", **streams) as process:
-        assert process.stdout is not None
-        try:
-            lines = [(time.perf_counter() - start, line) for line in process.stdout]
-        except BaseException:
-            process.kill()
-            raise
-    if process.returncode:
-        raise InputError(failure("".join(line for _, line in lines)))
-    return Output(lines, time.perf_counter() - start)
-
-
 def training_figures(output: Output, checkpoint: Path) -> dict[str, Any]:
     """Seconds of the epoch, from its beginning (where a cache is filled) to its last update, and the checkpoint's.
 
@@ -200,7 +182,7 @@ class Folder:
             splits = list(dict.fromkeys(["train", self.split]))
             words = [str(self.data.path), "--backbone", str(self.args.backbone), *self.cached("warm")]
             command = [sys.executable, "-m", "fairseq_idpg.encode", *words, "--splits", *splits]
-            self.filled_s = call([*command, *POSITIONS, *self.device], self.args.threads).seconds
+            self.filled_s = self.call([*command, *POSITIONS, *self.device]).seconds
 
     def run(self, case: Case) -> None:
         """Run a case once more and keep its figures; an InputError names it."""
@@ -220,7 +202,7 @@ class Folder:
                 *("--log-interval", "1", "--disable-validation", "--no-epoch-checkpoints", "--save-dir", folder),
                 *(*self.cached(case.cache), *case.options, *args.options),
             ]
-            output = self.call(case, command)
+            output = self.call(command, case.cache)
             checkpoint = Path(folder, "checkpoint_last.pt")
             figures = training_figures(output, checkpoint)
             if case.name == case.method:
@@ -239,7 +221,7 @@ class Folder:
             options += ["--split", self.split, "--out", str(checkpoint.with_suffix(".tsv")), *self.cached(case.cache)]
             command = [sys.executable, "-m", "fairseq_idpg.predict", str(self.data.path), *options, *self.device]
             result = rf"predictions of {self.split} in"
-        output = self.call(case, command)
+        output = self.call(command, case.cache)
         begin, examples = output.first(r"loaded ([\d,]+) examples from")
         return {
             "tool": case.tool,
@@ -263,14 +245,28 @@ class Folder:
     def cached(self, cache: str) -> list[str]:
         return ["--representation-cache", str(self.work / cache)] if cache else []
 
-    def call(self, case: Case, command: list[str]) -> Output:
-        """Run a command. Raises InputError where M(x) was computed in the run, and so in its seconds, but by ``cold``.
+    def call(self, command: list[str], cache: str = "") -> Output:
+        """Run a process to its end.
 
-        With ``cold`` it must have been.
+        Raises:
+            InputError: it failed; or M(x) was computed in it, and so in its seconds, and ``cache`` is not cold.
         """
-        output = call(command, self.args.threads)
+        steady = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONUNBUFFERED": "1"}  # lines come when they are written
+        environment = {**os.environ, **steady, "OMP_NUM_THREADS": str(self.args.threads)}
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        start = time.perf_counter()
+        with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, errors="replace", **streams) as process:
+            assert process.stdout is not None
+            try:
+                lines = [(time.perf_counter() - start, line) for line in process.stdout]
+            except BaseException:
+                process.kill()
+                raise
+        output = Output(lines, time.perf_counter() - start)
+        if process.returncode:
+            raise InputError(failure("".join(line for _, line in lines)))
         filled = bool(output.all(FILLED))
-        if case.cache and filled != (case.cache == "cold"):
+        if cache and filled != (cache == "cold"):
             found = "computed" if filled else "did not compute"
             raise InputError(f"the run {found} the rows of the representation cache: do --options change them?")
         return output

@@ -26,19 +26,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
-from settings import (
-    NUMBERS,
-    Settings,
-    add_device,
-    add_numbers,
-    changed,
-    check_device,
-    check_folder,
-    new_parser,
-    parsed,
-    positive,
-    write_json,
-)
+from settings import Settings, changed, check_device, parsed, step_parser, step_settings, write_json
 from step_cases import chosen
 from step_time import Figures, libraries, measure
 
@@ -80,17 +68,14 @@ QUANTITIES = {
 
 
 def parse() -> argparse.Namespace:
-    parser = new_parser(__doc__, rounds=(3, "after one to warm up"))
+    parser = step_parser(__doc__, BASE, rounds=3)
     axes = ", ".join(f"{name}={','.join(map(str, values))}" for name, values in AXES.items())
     parser.add_argument("--axes", nargs="+", action="extend", metavar="AXIS[=N,N]", help=f"default: {axes}")
     parser.add_argument("--cases", nargs="+", action="extend", metavar="CASE", help=f"default: {' '.join(LOOKS)}")
-    add_numbers(parser, BASE)
-    add_device(parser)
     parser.add_argument("--read", type=Path, metavar="FILE", help="take the figures of --json, measure nothing")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a panel for each axis: .png, .svg or .pdf")
     parser.add_argument("--quantity", choices=QUANTITIES, default="time", help="what --plot shows (default time)")
     args = parsed(parser)
-    check_folder("--plot", args.plot)
     if args.plot and args.plot.suffix not in FORMATS:
         raise InputError(f"--plot {args.plot}: name a file that ends in {', '.join(FORMATS)}")
     if args.plot and find_spec("matplotlib") is None:
@@ -122,7 +107,7 @@ def measure_axes(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         that failed somewhere.
     """
     check_device(args.device)
-    base = changed(BASE, device=args.device, dtype=args.dtype, **positive(args, *NUMBERS))
+    base = step_settings(args, BASE)
     cases, axes = chosen(args.cases or list(LOOKS)), parse_axes(args.axes or list(AXES))
     # all points before the first is measured: values that make no model are refused at once
     points = {axis: {value: changed(base, **{axis: value}) for value in values} for axis, values in axes.items()}

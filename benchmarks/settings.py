@@ -127,10 +127,17 @@ def positive(args: argparse.Namespace, *names: str) -> dict[str, int]:
 
 
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Parse the command line. Raises InputError for a number below 1 and a --json whose folder does not exist."""
+    """Parse the command line.
+
+    Raises:
+        InputError: a number below 1, or a file to write whose folder does not exist: an hour's figures would be lost.
+    """
     args = parser.parse_args()
     positive(args, *(name for name, value in vars(args).items() if type(value) is int))
-    check_folder("--json", args.json)
+    for option in ("json", "plot"):
+        path = getattr(args, option, None)
+        if path and not path.resolve().parent.is_dir():
+            raise InputError(f"--{option} {path}: its folder does not exist")
     return args
 
 
@@ -142,10 +149,17 @@ def changed(base: Settings, **changes: Any) -> Settings:
     return settings
 
 
-def check_folder(option: str, path: Path | None) -> None:
-    """Raise InputError for a file whose folder does not exist: figures of an hour would be lost at the end."""
-    if path and not path.resolve().parent.is_dir():
-        raise InputError(f"{option} {path}: its folder does not exist")
+def step_parser(doc: str | None, base: Settings, rounds: int, **notes: str) -> argparse.ArgumentParser:
+    """Return the parser of a script that measures training steps; see ``add_numbers`` for ``base`` and ``notes``."""
+    parser = new_parser(doc, rounds=(rounds, "after one to warm up"))
+    add_numbers(parser, base, **notes)
+    add_device(parser)
+    return parser
+
+
+def step_settings(args: argparse.Namespace, base: Settings, **changes: Any) -> Settings:
+    """Return ``base`` with ``changes`` and with what was given to a ``step_parser``."""
+    return changed(base, device=args.device, dtype=args.dtype, **changes, **positive(args, *NUMBERS))
 
 
 def check_device(device: str) -> None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -31,27 +30,16 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
+import numpy as np
 import torch
-from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data import Dictionary
 from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_architecture
-from settings import (
-    EOS,
-    MASK,
-    POSITIONS,
-    ROOT,
-    SIZES,
-    SPECIALS,
-    VOCAB,
-    Settings,
-    add_clock,
-    new_parser,
-    parsed,
-    write_json,
-)
+from settings import POSITIONS, ROOT, SIZES, Settings, add_clock, new_parser, parsed, write_json
 from step_worker import word_dictionary
 
 from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name
+from preprocess.indexed import IndexedWriter
 from preprocess.tasks import TASKS
 
 WAYS = ("first", "later")
@@ -91,20 +79,17 @@ def write_backbone(path: Path, settings: Settings) -> None:
 
 def write_pairs(folder: Path) -> None:
     """Write pairs of random sentences, as fairseq-preprocess does."""
-    draw, labels = random.Random(0), Dictionary()
+    draw, words, labels = np.random.RandomState(0), word_dictionary(mask=False), Dictionary()
     for name in TASKS["RTE"].labels:
         labels.add_symbol(name)
-    words = word_dictionary(mask=False)
-    for part, dictionary in {"input0": words, "input1": words, "label": labels}.items():
-        (folder / part).mkdir(parents=True)
-        dictionary.save(str(folder / part / "dict.txt"))
+    for part, symbols in {"input0": words, "input1": words, "label": labels}.items():
         for split, count in SENTENCES.items():
-            builder = indexed_dataset.make_builder(str(folder / part / f"{split}.bin"), impl="mmap", vocab_size=VOCAB)
-            for number in range(count):
-                sentence = draw.choices(range(SPECIALS, MASK), k=LENGTH)
-                row = [SPECIALS + number % 2] if part == "label" else sentence
-                builder.add_item(torch.tensor([*row, EOS], dtype=torch.int32))
-            builder.finalize(str(folder / part / f"{split}.idx"))
+            length = 1 if symbols is labels else LENGTH
+            rows = draw.randint(symbols.nspecial, len(symbols), (count, length + 1))
+            rows[:, -1] = symbols.eos()
+            with IndexedWriter(folder / part / split, len(symbols)) as writer:
+                writer.write(rows.ravel(), np.full(count, length + 1))
+        symbols.save(str(folder / part / "dict.txt"))
 
 
 class World:

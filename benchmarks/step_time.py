@@ -50,19 +50,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 from settings import (
-    NUMBERS,
     ROOT,
     SIZES,
     Settings,
     add_clock,
-    add_device,
-    add_numbers,
-    changed,
     check_device,
-    new_parser,
     parsed,
-    positive,
     progress,
+    step_parser,
+    step_settings,
     write_json,
 )
 from step_cases import PEERS, Case, blocks, chosen
@@ -228,11 +224,10 @@ def _round_ratio(own: dict[str, Any], other: dict[str, Any] | None) -> str:
 
 
 def parse() -> argparse.Namespace:
-    parser = new_parser(__doc__, rounds=(5, "after one to warm up"))
-    parser.add_argument("--size", choices=SIZES, default="small", help="of the model (default small)")
     sizes = dict.fromkeys(("layers", "width", "ffn", "heads"), "that of --size")
-    add_numbers(parser, Settings(), length="drawn, 40 on average", prompt_length="each preset's own", **sizes)
-    add_device(parser)
+    drawn = "drawn, 40 on average"
+    parser = step_parser(__doc__, Settings(), rounds=5, length=drawn, prompt_length="each preset's own", **sizes)
+    parser.add_argument("--size", choices=SIZES, default="small", help="of the model (default small)")
     add_clock(parser)
     parser.add_argument(
         "--cases", nargs="+", action="extend", metavar="CASE", help="names or patterns, such as '*lora*' (default: all)"
@@ -269,9 +264,9 @@ def main() -> None:
     args = parse()
     if args.clock == "cpu" and args.device != "cpu":
         raise InputError(f"--clock cpu does not see the work of --device {args.device}: give --clock wall")
-    given: dict[str, Any] = {"device": args.device, "dtype": args.dtype, "clock": args.clock}
-    given |= positive(args, *NUMBERS) | ({"length_spread": 0.0} if args.length else {})
-    settings, cases = changed(SIZES[args.size], **given), chosen_cases(args)
+    same_length = {"length_spread": 0.0} if args.length else {}
+    settings = step_settings(args, SIZES[args.size], clock=args.clock, **same_length)
+    cases = chosen_cases(args)
     if args.list:
         print("\n".join(case.name for case in cases))
         return

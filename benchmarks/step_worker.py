@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, partialmethod
@@ -111,22 +111,13 @@ def build(case: Case, settings: Settings) -> Built:
 
 
 def _options(method: str, settings: Settings, **given: Any) -> Any:
-    from fairseq.models.roberta.model import base_architecture
-
-    from fairseq_idpg.count import GLOVE_WIDTH
+    from fairseq_idpg.count import architecture
     from fairseq_idpg.methods.registry import find_preset
-    from fairseq_idpg.models.config import fill_method_options, open_options
-    from fairseq_idpg.representations.kinds import GLOVE
 
-    args = open_options(method=method, backbone=None, layer_norm_eps=1e-5, max_positions=settings.positions, **given)
-    vars(args).update(settings.encoder_options)
-    defaults = find_preset(method).defaults
-    if "prompt_length" in defaults:
-        args.prompt_length = settings.prompt_length
-    if defaults.get("representation") == GLOVE:
-        args.representation_width = GLOVE_WIDTH
-    fill_method_options(args)
-    base_architecture(args)
+    if "prompt_length" in find_preset(method).defaults:
+        given["prompt_length"] = settings.prompt_length
+    args = architecture("roberta_idpg", method, backbone=None, layer_norm_eps=1e-5, **settings.encoder_options, **given)
+    args.max_positions = args.max_source_positions = settings.positions
     return args
 
 
@@ -198,21 +189,6 @@ class Device:
     def peak_mib(self) -> float:
         """Return the most memory that was in use so far."""
         return torch.cuda.max_memory_reserved() / MIB if self.cuda else resident_mib("VmHWM")
-
-
-def kept_mib(forward: Callable[[], Tensor], others: Iterable[Tensor]) -> float:
-    """Return the MiB that autograd keeps for the backward pass of ``forward``, without the tensors ``others``."""
-    known = {tensor.untyped_storage().data_ptr() for tensor in others}
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def keep(tensor: Tensor) -> None:
-        """Hand nothing to autograd: an output that its own graph held would stay in memory, and in the peak."""
-        storage = tensor.untyped_storage()  # the whole of it: a view keeps what it looks at
-        kept[storage.data_ptr()] = storage
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: nothing):
-        forward()
-    return sum(storage.nbytes() for place, storage in kept.items() if place not in known) / MIB
 
 
 def trainable(model: nn.Module) -> int:
@@ -314,10 +290,20 @@ class Steps:
         }
 
     def _kept_mib(self) -> float:
-        """What a step keeps between its forward and its backward pass, besides the model and the batch."""
+        """Return the MiB that autograd keeps between a forward and a backward pass, besides the model and the batch."""
         arguments, labels = self.batches[0]
         given = [value for value in (*arguments.values(), labels) if isinstance(value, Tensor)]
-        return kept_mib(lambda: self.loss(arguments, labels), [*self.model.parameters(), *self.model.buffers(), *given])
+        known = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers(), *given)}
+        kept: dict[int, torch.UntypedStorage] = {}
+
+        def keep(tensor: Tensor) -> None:
+            """Hand nothing to autograd: an output that its own graph held would stay in memory, and in the peak."""
+            storage = tensor.untyped_storage()  # the whole of it: a view keeps what it looks at
+            kept[storage.data_ptr()] = storage
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: nothing):
+            self.loss(arguments, labels)
+        return sum(storage.nbytes() for place, storage in kept.items() if place not in known) / MIB
 
     def loss(self, arguments: dict[str, Any], labels: Tensor) -> Tensor:
         """In float32, with the term that a method adds."""

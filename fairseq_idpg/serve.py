@@ -56,11 +56,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens.
-
-    Raises:
-        InputError: there is no such address here, or the port is taken.
-    """
+    """Return a socket that listens; raise InputError where there is no such address, or the port is taken."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=socket.SOMAXCONN)
@@ -99,11 +95,7 @@ def handled(handler: Any) -> Iterator[None]:
 
 
 def serve(args: argparse.Namespace, bound: socket.socket) -> None:
-    """Answer until a signal comes, then what was accepted.
-
-    Raises:
-        InputError: the model cannot be loaded; a package is missing.
-    """
+    """Answer until a signal comes, then what was accepted."""
     try:
         from .serving.app import Metrics, build_app
         from .serving.batching import Batcher

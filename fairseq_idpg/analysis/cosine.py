@@ -105,9 +105,6 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
     """Return the sentences of ``part`` (input0 or input1), each alone, batched by length.
 
     A sentence without room beside the prompt is cut at its end (``places.shorten.cut`` says which).
-
-    Raises:
-        InputError: missing or damaged files; no room for text.
     """
     cfg, dictionary, length = loaded.task.cfg, loaded.task.source_dictionary, loaded.prompt_length
     block = prompt_block(position, length, dictionary.index(MASK), dictionary.eos())
@@ -144,13 +141,7 @@ def sentence_states(loaded: LoadedModel, dataset: PromptedDataset, batch_size: i
 
 
 def compare(loaded: LoadedModel, name: str, scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
-    """Encode the sentences of all pairs, and return what the model makes of the pairs, see ``ranked``.
-
-    Raises:
-        InputError: the prompt has a position that is unknown; see ``sentence_dataset``.
-        ModelFault: the model does not fit into memory.
-        ModelLost: somebody has written into the backbone's file meanwhile.
-    """
+    """Encode the sentences of all pairs, and return what the model makes of the pairs, see ``ranked``."""
     position = 0
     if loaded.prompt_length and args.prompt_position is not None:
         position = args.prompt_position
@@ -275,11 +266,7 @@ def refuse_other_states(cfg: Any) -> None:
 
 
 def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
-    """The models to compare by the names they are shown under.
-
-    Raises:
-        InputError: see ``load_trained`` and ``load_untrained``.
-    """
+    """Return the models to compare by the names they are shown under."""
     dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
     named = {"--path": args.path, **({} if args.baseline is None else {"--baseline": args.baseline})}
@@ -324,11 +311,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the tables and write the files that were asked for.
-
-    Raises:
-        InputError: see ``gold_scores``, ``check_options`` and ``load_models``.
-    """
+    """Print the tables and write the files that were asked for."""
     if not 0 < args.largest_score < math.inf:
         raise InputError(f"--largest-score {args.largest_score:g}: give a positive number")
     scores = gold_scores(DataFolder(Path(args.data)), args.split, args.largest_score)

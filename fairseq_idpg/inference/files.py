@@ -109,11 +109,7 @@ class TextFile:
             yield TextLine(number, text)
 
     def chunks(self, size: int) -> Iterator[list[TextLine]]:
-        """Yield the texts, ``size`` at a time; fewer where they are long, or the next of standard input has not come.
-
-        Raises:
-            InputError: see ``lines``.
-        """
+        """Yield the texts, ``size`` at a time; fewer where they are long, or standard input has no more yet."""
         chunk: list[TextLine] = []
         characters = 0
         for line in self.lines():

@@ -110,9 +110,6 @@ class Reading(NamedTuple):
 
         Args:
             known: see ``Predictor.run``; the others are those of ``Predictor.predict``.
-
-        Raises:
-            ModelFault: a logit is not finite.
         """
         predictor, scores = self.predictor, self.predictor.record.regression
         net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
@@ -242,11 +239,7 @@ class Predictor:
         return [one for (one,) in in_batches([self.read(texts, name)], batch_size, progress, **more)]
 
     def read(self, texts: list[Text], name: Callable[[int], str]) -> Reading:
-        """Return the texts, one or more, as the model reads them.
-
-        Raises:
-            InputError: see ``check`` and ``examples``; the model is in training mode.
-        """
+        """Return the texts, one or more, as the model reads them; raise InputError where it does not."""
         if self.model.training or self.model.encoder.training:  # the backbone may be shared with other tasks
             raise InputError("the model is in training mode, where dropout changes answers: call its eval() first")
         inputs = self.check(texts, name)

@@ -158,11 +158,8 @@ def page_file(path: str, media: str) -> Any:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """Return the body of a request, which must be JSON: other types pages of other sites can send without being asked.
-
-    Raises:
-        HTTPException: it is of another type, or has more than ``most`` bytes.
-    """
+    """Return the body of a request; raise HTTPException unless it is JSON of at most ``most`` bytes."""
+    # pages of other sites can send other types without being asked
     given = request.headers.get("content-type", "none")
     if given.partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, f"Content-Type {given:.60}: give application/json, in UTF-8")

@@ -84,11 +84,7 @@ class Batcher:
         self.thread.join()
 
     def ready(self) -> Served:
-        """The model.
-
-        Raises:
-            Unavailable: it is not there yet, or is no more.
-        """
+        """Return the model; raise Unavailable where it is not there yet, or is no more."""
         if self.closed:
             raise Unavailable("the server is about to end")
         if self.served is None:

@@ -258,10 +258,12 @@ def refuse_other_states(cfg: Any) -> None:
     M(x) of one cannot be had from a folder that holds the word vectors of pairs. A model that predicts words was
     trained at ``<mask>``, in a template that is of pairs.
     """
-    words = "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"
-    vectors = "reads word vectors, and the data folder has those of whole pairs, not of each sentence"
-    if predicts_words(cfg) or getattr(cfg, "representation", None) == GLOVE:
-        reason = words if predicts_words(cfg) else vectors
+    reason = None
+    if predicts_words(cfg):
+        reason = "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"
+    elif getattr(cfg, "representation", None) == GLOVE:
+        reason = "reads word vectors, and the data folder has those of whole pairs, not of each sentence"
+    if reason:
         raise InputError(f"--method {cfg.method} {reason}: give another checkpoint")
 
 
@@ -289,20 +291,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--split", default="valid", help="default: valid")
     add("--top-k", type=int, nargs="+", action="extend", metavar="K", help=f"default: {' '.join(map(str, TOP))}")
     add("--groups", type=int, default=5, metavar="N", help="groups of gold scores (default: 5)")
-    add(
-        "--prompt-position",
-        type=int,
-        choices=SINGLE_POSITIONS,
-        help="where the prompt stands in a single sentence (default: what the checkpoint's own corresponds to: "
-        "0 and 2, in front of a sentence: 0; 1 and 3, in front of its </s>: 1; 4: 4)",
+    place = (
+        "where the prompt stands in a single sentence (default: what the checkpoint's own corresponds to: 0 and 2, in "
+        "front of a sentence: 0; 1 and 3, in front of its </s>: 1; 4: 4)"
     )
-    add(
-        "--largest-score",
-        type=float,
-        default=1.0,
-        metavar="S",
-        help=f"what the largest score, {HIGHEST:g}, is in the folder's label files (default: 1)",
-    )
+    add("--prompt-position", type=int, choices=SINGLE_POSITIONS, help=place)
+    largest = f"what the largest score, {HIGHEST:g}, is in the folder's label files (default: 1)"
+    add("--largest-score", type=float, default=1.0, metavar="S", help=largest)
     add("--out", type=named_path, metavar="FILE", help="bar plot: .png, .svg or .pdf")
     add("--json", type=named_path, metavar="FILE", help="the numbers, with all cosines and scores")
     add("--batch-size", type=int, default=64, metavar="N", help="sentences at a time (default: 64)")

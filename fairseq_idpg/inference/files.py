@@ -299,13 +299,13 @@ TABLES: dict[str, Callable[[Iterable[str]], str]] = {"tsv": tsv_row, "csv": csv_
 FORMATS = (*TABLES, "jsonl")
 
 
+@dataclass
 class Writer:
     """Writes predictions in one of ``FORMATS``, a header first where the format has one."""
 
-    def __init__(self, file: IO[str], form: str):
-        self.file = file
-        self.form = form
-        self.written = 0
+    file: IO[str]
+    form: str
+    written: int = 0
 
     def write(self, predictions: Iterable[Found]) -> None:
         """Write the next few."""

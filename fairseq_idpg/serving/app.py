@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -105,16 +106,16 @@ def build_app(
     return Front(app, metrics, hosts)
 
 
+@dataclass
 class Front:
     """Around the routes: counts, adds ``HEADERS``, and refuses requests that call the server by another's name.
 
     A page of somebody else's can have its own name point to 127.0.0.1, and would then pass for a page of this server.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, hosts: set[str] | None):
-        self.app = app
-        self.metrics = metrics
-        self.hosts = hosts
+    app: ASGIApp
+    metrics: Metrics
+    hosts: set[str] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

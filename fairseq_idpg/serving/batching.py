@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..errors import ModelLost
@@ -26,6 +27,7 @@ class Job(NamedTuple):
     since: float
 
 
+@dataclass
 class Batcher:
     """A queue and the thread that empties it. What it has taken is answered, also after ``close``.
 
@@ -37,19 +39,13 @@ class Batcher:
         answered: is told how many texts were answered together.
     """
 
-    def __init__(
-        self,
-        open_model: Callable[[], Served],
-        batch_size: int,
-        window: float,
-        limit: int,
-        answered: Callable[[int], None] = lambda texts: None,
-    ):
-        self.open_model = open_model
-        self.batch_size = batch_size
-        self.window = window
-        self.limit = limit
-        self.answered = answered
+    open_model: Callable[[], Served]
+    batch_size: int
+    window: float
+    limit: int
+    answered: Callable[[int], None] = lambda texts: None
+
+    def __post_init__(self) -> None:
         self.served: Served | None = None
         self.error: BaseException | None = None
         self.lost: ModelLost | None = None  # what every later question would end with too

@@ -57,7 +57,7 @@ SINGLE_POSITION = {0: 0, 1: 1, 2: 0, 3: 1, 4: 4}
 
 
 def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
-    """N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files.
+    """Return N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files.
 
     Raises:
         InputError: single sentences, classes, no labels, or scores outside 0 to ``largest``.
@@ -85,13 +85,13 @@ def group_names(groups: int) -> list[str]:
 
 
 def count_groups(scores: np.ndarray, groups: int) -> list[int]:
-    """How many scores lie in each group."""
+    """Count the scores of each group."""
     edges = np.linspace(0, HIGHEST, groups + 1)  # 1.4 may be 1.4000000000000001 there
     return np.histogram(np.round(scores, 6), np.round(edges, 6))[0].tolist()
 
 
 def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float | None]:
-    """Spearman and Pearson of cosines and gold scores; None where one of them is the same for all pairs."""
+    """Return Spearman and Pearson of cosines and gold scores; None where one of them is the same for all pairs."""
     if np.ptp(cosines) == 0 or np.ptp(scores) == 0:
         return {"spearman": None, "pearson": None}
     found = {"spearman": stats.spearmanr(cosines, scores)[0], "pearson": stats.pearsonr(cosines, scores)[0]}
@@ -188,7 +188,7 @@ def numbers(models: Sequence[dict[str, Any]], scores: np.ndarray, args: argparse
 
 
 def report(results: dict[str, Any]) -> str:
-    """The text that is printed."""
+    """Return the text that is printed."""
     lines = [f"{results['data']} {results['split']}: {results['pairs']:,} pairs, each sentence encoded alone", ""]
     models = [("model", "file", "prompt position", "Spearman", "Pearson")]
     for model in results["models"]:

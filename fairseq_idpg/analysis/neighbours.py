@@ -31,7 +31,7 @@ REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or 
 
 @torch.no_grad()
 def generated_rows(model: Any, method: PromptMethod, net_input: dict[str, Tensor], layer: int) -> Tensor:
-    """The rows that a generator makes at ``layer`` from a batch: B x t x d."""
+    """Return the rows that a generator makes at ``layer`` from a batch: B x t x d."""
     m_of_x = net_input.get("representation")
     if m_of_x is None and method.representation is not None:
         m_of_x = sentence_representation(model.encoder, net_input["src_tokens"], kind=method.representation)

@@ -79,7 +79,7 @@ class TextFile:
             self.source = Source("standard input", None, lambda: contextlib.nullcontext(arriving))  # type: ignore
 
     def name(self, number: int) -> str:
-        """Of a line, for errors."""
+        """Return the name of a line, for errors."""
         return f"{self.source.name} line {number}"
 
     def lines(self) -> Iterator[TextLine]:
@@ -230,7 +230,7 @@ class Prediction:
 
     @property
     def probability(self) -> float | None:
-        """Of ``label``; None for scores."""
+        """The probability of ``label``; None for scores."""
         return None if self.label is None else self.probabilities[self.label]
 
     def plain(self) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def listed(texts: Iterable[Text]) -> list[Text]:
 
 
 def copied(values: Tensor) -> Tensor:
-    """float32 on the CPU, in memory of their own: a prompt may be the method's parameter, ``<s>`` one of all states."""
+    """Return float32 on the CPU, in memory of their own: a prompt may be a parameter, ``<s>`` one of all states."""
     return values.detach().to("cpu", torch.float32, copy=True)
 
 

@@ -37,7 +37,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-GONE = 499  # for the counters: whoever asked does not wait any more
+GONE = 499  # for the counters: the client does not wait any more
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 TEXTS = tuple(2**power for power in range(13))
 
@@ -176,7 +176,7 @@ async def read_body(request: Request, most: int) -> bytes:
 
 
 async def disconnected(request: Request) -> None:
-    """End when whoever asked has gone."""
+    """End when the client has gone."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

@@ -130,7 +130,7 @@ class Batcher:
             ended()
 
     def _next(self) -> list[Job]:
-        """The jobs that have waited longest; none at the end."""
+        """Return the jobs that have waited longest; an empty list at the end."""
         together = BATCHES * self.batch_size
         with self.condition:
             self.condition.wait_for(lambda: self.jobs or self.closed)

@@ -24,7 +24,7 @@ SYMBOLS = {"roberta_idpg_minilm": 30522}  # of a dictionary with <mask>, where i
 
 
 def architecture(name: str, method: str, **options: Any) -> argparse.Namespace:
-    """The options of ``--arch NAME --method METHOD``, and further ones."""
+    """Return the options of ``--arch NAME --method METHOD``, and further ones."""
     args = open_options(method=method, **options)
     args.max_positions = 512
     ARCH_CONFIG_REGISTRY[name](args)
@@ -60,7 +60,7 @@ def own_parameters(method: Method | None) -> int:
 
 
 def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> dict[str, int]:
-    """Name -> size of the encoder's parameters, embeddings and layers, without its LM head."""
+    """Return name -> size of the encoder's parameters, embeddings and layers, without its LM head."""
     width, inner = args.encoder_embed_dim, args.encoder_ffn_embed_dim
     attention = [(f"self_attn.{part}_proj", width, width) for part in ("k", "v", "q", "out")]
     norms = [(f"{place}_layer_norm", width, 1) for place in ("self_attn", "final")]
@@ -73,7 +73,7 @@ def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> 
 
 
 def count_preset(arch: str, preset: str, **options: Any) -> Count:
-    """Of one preset, or several joined by +, in one architecture; ``options`` override the preset's."""
+    """Count one preset, or several joined by +, in one architecture; ``options`` override the preset's."""
     args = architecture(arch, preset, **options)
     method, sizes = method_of(args), backbone_sizes(args, SYMBOLS.get(arch, ROBERTA_SYMBOLS))
     trained = [
@@ -89,7 +89,7 @@ def count_preset(arch: str, preset: str, **options: Any) -> Count:
 
 
 def counts(arch: str) -> list[Count]:
-    """Of every preset, the smallest first."""
+    """Return the counts of every preset, the smallest first."""
     return sorted((count_preset(arch, name) for name in PRESETS), key=lambda row: row.share)
 
 

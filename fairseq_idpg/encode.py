@@ -58,11 +58,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) -> None:
-    """Fill the cache of every split of a folder, with rows of M(x) as a training run on it would compute them.
-
-    Raises:
-        InputError: none is named, and none has labels.
-    """
+    """Fill the cache of every split of a folder, with rows of M(x) as a training run on it would compute them."""
     splits = args.splits or [*filter(data.has_labels, data.splits)]
     if not splits:
         raise InputError(f"{data.path} has no split with labels: name what to encode, --splits {' '.join(data.splits)}")

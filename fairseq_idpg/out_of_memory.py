@@ -40,12 +40,12 @@ def refuse_batch(tokens: Tensor, remedy: str, where: str = "") -> contextlib.Abs
 
 
 def usual_device(cpu: bool) -> torch.device:
-    """A GPU if there is one, but not with --cpu."""
+    """Return a GPU if there is one, but not with --cpu."""
     return torch.device("cpu" if cpu or not torch.cuda.is_available() else "cuda")
 
 
 def put_on(device: torch.device, model: Any, what: str) -> Any:
-    """The model, moved to the device; ``what``: its file, for errors."""
+    """Return the model, moved to the device; ``what``: its file, for errors."""
     with taking_memory(f"{what}: the model", WITHOUT_GPU):
         return model.to(device)
 

@@ -75,7 +75,7 @@ def name_and_path(text: str) -> tuple[str | None, str]:
 
 
 @contextlib.contextmanager
-def as_typed(args: argparse.Namespace) -> Iterator[None]:
+def naming_options(args: argparse.Namespace) -> Iterator[None]:
     """Around calls of the library, whose errors name arguments in Python: `vocab` becomes --vocab, and so on."""
     try:
         yield
@@ -91,7 +91,7 @@ def open_model(args: argparse.Namespace) -> Predictor | ManyTasks:
     options = {name: getattr(args, name) for name in READING}
     options["device"] = "cpu" if args.cpu else None
     (name, path), *others = map(name_and_path, args.path)
-    with as_typed(args):
+    with naming_options(args):
         if name is None and not others:
             return open_checkpoint(path, **options)
         return open_many([(name, path), *others], **options)
@@ -189,7 +189,7 @@ def predict_texts(args: argparse.Namespace) -> None:
     for task in model.tasks.values() if isinstance(model, ManyTasks) else [model]:
         check_replaces_no_part(args, task.model, task.text.encoder.files)
     start = time.perf_counter()
-    with as_typed(args), output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
+    with naming_options(args), output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
         writer = Writer(file, form)
         for chunk in texts.chunks(CHUNK):
             names = [texts.name(line.number) for line in chunk]
@@ -207,7 +207,7 @@ def predict_folder(args: argparse.Namespace) -> None:
     check_output(args.out, "--out")
     changed = {"backbone": args.backbone} if args.backbone else {}
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
-    with as_typed(args):
+    with naming_options(args):
         model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, args.truncate, **caches, **changed)
     check_replaces_no_part(args, model)
     questions = questions_of(task, split) if args.choose else None

@@ -56,11 +56,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens.
-
-    Raises:
-        InputError: there is no such address here, or the port is taken.
-    """
+    """Return a socket that listens; raise InputError where there is no such address, or the port is taken."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=socket.SOMAXCONN)
@@ -75,10 +71,10 @@ def url_of(bound: socket.socket) -> str:
 
 
 def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> set[str] | None:
-    """Names by which requests may call the server; None for any.
+    """Return the names by which requests may call the server; None for any.
 
     On a loopback address a page that somebody else's server sends to a browser of this machine must not reach it under
-    a name of its own. On other addresses the names are not known; whoever reaches these may ask anyhow.
+    a name of its own. On other addresses the names are not known; clients that reach these may ask anyhow.
     """
     address = bound.getsockname()[0]
     own = {address, host.lower(), *map(str.lower, named)}
@@ -89,7 +85,7 @@ def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> set[
 
 @contextlib.contextmanager
 def handled(handler: Any) -> Iterator[None]:
-    """``SIGNALS`` go to ``handler``; uvicorn raises the one that ended it once more."""
+    """Send ``SIGNALS`` to ``handler``; uvicorn raises the one that ended it once more."""
     earlier = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
         yield
@@ -99,11 +95,7 @@ def handled(handler: Any) -> Iterator[None]:
 
 
 def serve(args: argparse.Namespace, bound: socket.socket) -> None:
-    """Answer until a signal comes, then what was accepted.
-
-    Raises:
-        InputError: the model cannot be loaded; a package is missing.
-    """
+    """Answer until a signal comes, then what was accepted."""
     try:
         from .serving.app import Metrics, build_app
         from .serving.batching import Batcher

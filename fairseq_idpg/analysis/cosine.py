@@ -62,7 +62,7 @@ SINGLE_POSITION = {0: 0, 1: 1, 2: 0, 3: 1, 4: 4}
 
 
 def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
-    """N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files.
+    """Return N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files.
 
     Raises:
         InputError: single sentences, classes, no labels, or scores outside 0 to ``largest``.
@@ -90,13 +90,13 @@ def group_names(groups: int) -> list[str]:
 
 
 def count_groups(scores: np.ndarray, groups: int) -> list[int]:
-    """How many scores lie in each group."""
+    """Count the scores of each group."""
     edges = np.linspace(0, HIGHEST, groups + 1)  # 1.4 may be 1.4000000000000001 there
     return np.histogram(np.round(scores, 6), np.round(edges, 6))[0].tolist()
 
 
 def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float | None]:
-    """Spearman and Pearson of cosines and gold scores; None where one of them is the same for all pairs."""
+    """Return Spearman and Pearson of cosines and gold scores; None where one of them is the same for all pairs."""
     if np.ptp(cosines) == 0 or np.ptp(scores) == 0:
         return {"spearman": None, "pearson": None}
     found = {"spearman": stats.spearmanr(cosines, scores)[0], "pearson": stats.pearsonr(cosines, scores)[0]}
@@ -110,9 +110,6 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
     """Return the sentences of ``part`` (input0 or input1), each alone, batched by length.
 
     A sentence without room beside the prompt is cut at its end (``places.shorten.cut`` says which).
-
-    Raises:
-        InputError: missing or damaged files; no room for text.
     """
     cfg, dictionary, length = loaded.task.cfg, loaded.task.source_dictionary, loaded.prompt_length
     block = prompt_block(position, length, dictionary.index(MASK), dictionary.eos())
@@ -149,13 +146,7 @@ def sentence_states(loaded: LoadedModel, dataset: PromptedDataset, batch_size: i
 
 
 def compare(loaded: LoadedModel, name: str, scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
-    """Encode the sentences of all pairs, and return what the model makes of the pairs, see ``ranked``.
-
-    Raises:
-        InputError: the prompt has a position that is unknown; see ``sentence_dataset``.
-        ModelFault: the model does not fit into memory.
-        ModelLost: somebody has written into the backbone's file meanwhile.
-    """
+    """Encode the sentences of all pairs, and return what the model makes of the pairs, see ``ranked``."""
     position = 0
     if loaded.prompt_length and args.prompt_position is not None:
         position = args.prompt_position
@@ -202,7 +193,7 @@ def numbers(models: Sequence[dict[str, Any]], scores: np.ndarray, args: argparse
 
 
 def report(results: dict[str, Any]) -> str:
-    """The text that is printed."""
+    """Return the text that is printed."""
     lines = [f"{results['data']} {results['split']}: {results['pairs']:,} pairs, each sentence encoded alone", ""]
     models = [("model", "file", "prompt position", "Spearman", "Pearson")]
     for model in results["models"]:
@@ -272,19 +263,17 @@ def refuse_other_states(cfg: Any) -> None:
     M(x) of one cannot be had from a folder that holds the word vectors of pairs. A model that predicts words was
     trained at ``<mask>``, in a template that is of pairs.
     """
-    words = "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"
-    vectors = "reads word vectors, and the data folder has those of whole pairs, not of each sentence"
-    if predicts_words(cfg) or getattr(cfg, "representation", None) == GLOVE:
-        reason = words if predicts_words(cfg) else vectors
+    reason = None
+    if predicts_words(cfg):
+        reason = "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"
+    elif getattr(cfg, "representation", None) == GLOVE:
+        reason = "reads word vectors, and the data folder has those of whole pairs, not of each sentence"
+    if reason:
         raise InputError(f"--method {cfg.method} {reason}: give another checkpoint")
 
 
 def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
-    """The models to compare by the names they are shown under.
-
-    Raises:
-        InputError: see ``load_trained`` and ``load_untrained``.
-    """
+    """Return the models to compare by the names they are shown under."""
     dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
     named = {"--path": args.path, **({} if args.baseline is None else {"--baseline": args.baseline})}
@@ -307,20 +296,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--split", default="valid", help="default: valid")
     add("--top-k", type=int, nargs="+", action="extend", metavar="K", help=f"default: {' '.join(map(str, TOP))}")
     add("--groups", type=int, default=5, metavar="N", help="groups of gold scores (default: 5)")
-    add(
-        "--prompt-position",
-        type=int,
-        choices=SINGLE_POSITIONS,
-        help="where the prompt stands in a single sentence (default: what the checkpoint's own corresponds to: "
-        "0 and 2, in front of a sentence: 0; 1 and 3, in front of its </s>: 1; 4: 4)",
+    place = (
+        "where the prompt stands in a single sentence (default: what the checkpoint's own corresponds to: 0 and 2, in "
+        "front of a sentence: 0; 1 and 3, in front of its </s>: 1; 4: 4)"
     )
-    add(
-        "--largest-score",
-        type=float,
-        default=1.0,
-        metavar="S",
-        help=f"what the largest score, {HIGHEST:g}, is in the folder's label files (default: 1)",
-    )
+    add("--prompt-position", type=int, choices=SINGLE_POSITIONS, help=place)
+    largest = f"what the largest score, {HIGHEST:g}, is in the folder's label files (default: 1)"
+    add("--largest-score", type=float, default=1.0, metavar="S", help=largest)
     add("--out", type=named_path, metavar="FILE", help="bar plot: .png, .svg or .pdf")
     add("--json", type=named_path, metavar="FILE", help="the numbers, with all cosines and scores")
     add("--batch-size", type=int, default=64, metavar="N", help="sentences at a time (default: 64)")
@@ -329,11 +311,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the tables and write the files that were asked for.
-
-    Raises:
-        InputError: see ``gold_scores``, ``check_options`` and ``load_models``.
-    """
+    """Print the tables and write the files that were asked for."""
     if not 0 < args.largest_score < math.inf:
         raise InputError(f"--largest-score {args.largest_score:g}: give a positive number")
     scores = gold_scores(DataFolder(Path(args.data)), args.split, args.largest_score)

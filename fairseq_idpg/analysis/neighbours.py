@@ -31,7 +31,7 @@ REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or 
 
 @torch.no_grad()
 def generated_rows(model: Any, method: PromptMethod, net_input: dict[str, Tensor], layer: int) -> Tensor:
-    """The rows that a generator makes at ``layer`` from a batch: B x t x d."""
+    """Return the rows that a generator makes at ``layer`` from a batch: B x t x d."""
     m_of_x = net_input.get("representation")
     if m_of_x is None and method.representation is not None:
         m_of_x = sentence_representation(model.encoder, net_input["src_tokens"], kind=method.representation)
@@ -58,11 +58,7 @@ def check_method(cfg: Any, with_data: bool) -> None:
 def generated_sections(
     loaded: LoadedModel, method: PromptMethod, vocabulary: Vocabulary, args: argparse.Namespace
 ) -> list[tuple[str, Tensor]]:
-    """(text, t x d generated rows) of the first examples of the split.
-
-    Raises:
-        InputError: it has not so many.
-    """
+    """Return texts and t x d generated rows of the first examples of the split."""
     folder = DataFolder(args.data)
     sentences = [folder.rows(part, args.split) for part in folder.inputs]
     if not 1 <= args.examples <= len(sentences[0]):
@@ -93,13 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print a line for each row.
-
-    Raises:
-        InputError: no dictionary is named, or another than that of --data; the prompts enter at other layers; see
-            ``load_trained`` and ``check_method``.
-        ModelLost: somebody has written into the backbone's file meanwhile.
-    """
+    """Print a line for each row."""
     if args.dict is None and args.data is None:
         raise InputError("--dict is missing: name the backbone's dict.txt or a folder that was made with it")
     source = args.dict or args.data

@@ -167,8 +167,7 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
     def forward(self, states: States, injection: Injection = NOTHING) -> Tensor:
         """T x B x d -> T x B x d."""
         # On a CPU the tokens that are no pads are all that is computed, but for attention.
-        skips = self.skips_pads and not injection.by_example
-        tokens = real_tokens(states.padding) if skips else ALL
+        tokens = real_tokens(states.padding) if self.skips_pads else ALL
         x, additions = tokens.of(states.x), injection.projection(self.index)
         after_attention, after_ffn = injection.sublayer(self.index)
 

@@ -154,9 +154,7 @@ class Injection:
         key_value: (layer, states before it) -> the layer's ``Prefix``, or None.
         sublayer: layer -> what changes the outputs of its attention and feed-forward.
         projection: layer -> what is added to the outputs of its Linears and heads. A prefix before projection takes
-            part.
-        by_example: ``sublayer`` and ``projection`` differ from example to example and must see all T x B x d; else
-            they see tokens, and may be shown those alone that are no pads.
+            part. Both see tokens, and may be shown those alone that are no pads.
 
     Modules behind these are registered, trained and saved by whoever owns them. The pass that computes M(x) is one of
     its own, with nothing injected.
@@ -170,7 +168,6 @@ class Injection:
     key_value: Callable[[int, States], Prefix | None] = _none
     sublayer: Callable[[int], Changes] = lambda layer: UNCHANGED
     projection: Callable[[int], Additions] = lambda layer: NO_ADDITIONS
-    by_example: bool = False
 
 
 NOTHING = Injection()

@@ -79,7 +79,7 @@ class TextFile:
             self.source = Source("standard input", None, lambda: contextlib.nullcontext(arriving))  # type: ignore
 
     def name(self, number: int) -> str:
-        """Of a line, for errors."""
+        """Return the name of a line, for errors."""
         return f"{self.source.name} line {number}"
 
     def lines(self) -> Iterator[TextLine]:
@@ -109,11 +109,7 @@ class TextFile:
             yield TextLine(number, text)
 
     def chunks(self, size: int) -> Iterator[list[TextLine]]:
-        """Yield the texts, ``size`` at a time; fewer where they are long, or the next of standard input has not come.
-
-        Raises:
-            InputError: see ``lines``.
-        """
+        """Yield the texts, ``size`` at a time; fewer where they are long, or standard input has no more yet."""
         chunk: list[TextLine] = []
         characters = 0
         for line in self.lines():
@@ -234,7 +230,7 @@ class Prediction:
 
     @property
     def probability(self) -> float | None:
-        """Of ``label``; None for scores."""
+        """The probability of ``label``; None for scores."""
         return None if self.label is None else self.probabilities[self.label]
 
     def plain(self) -> dict[str, Any]:
@@ -303,13 +299,13 @@ TABLES: dict[str, Callable[[Iterable[str]], str]] = {"tsv": tsv_row, "csv": csv_
 FORMATS = (*TABLES, "jsonl")
 
 
+@dataclass
 class Writer:
     """Writes predictions in one of ``FORMATS``, a header first where the format has one."""
 
-    def __init__(self, file: IO[str], form: str):
-        self.file = file
-        self.form = form
-        self.written = 0
+    file: IO[str]
+    form: str
+    written: int = 0
 
     def write(self, predictions: Iterable[Found]) -> None:
         """Write the next few."""

@@ -107,11 +107,7 @@ def load_on_folder(
 
 
 def questions_of(task: Any, split: str) -> Questions:
-    """Return which question each example of a split answers, for --choose.
-
-    Raises:
-        InputError: the folder does not say so, or the model has other labels than 0 and 1.
-    """
+    """Return which question each example of a split answers, for --choose."""
     questions = DataFolder(Path(task.cfg.data)).questions(split)
     names = [] if task.cfg.regression_target else class_names(task.label_dictionary)
     if questions is None or sorted(names) != ["0", "1"]:

@@ -126,11 +126,7 @@ class IDPGHubInterface(nn.Module):
         return utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input), kept.to(self.device)
 
     def _sentences(self, row: Tensor, name: str) -> list[Span]:
-        """Return where the sentences stand among T tokens, their ``</s>`` included.
-
-        Raises:
-            InputError: these are not the tokens of what the model reads, with pads at their end.
-        """
+        """Return where the sentences stand among T tokens, their ``</s>`` included."""
         dictionary, cfg, pairs = self.predictor.text.dictionary, self.task.cfg, bool(self.predictor.record.pairs)
         ids = row[: int(row.ne(dictionary.pad()).sum())].tolist()
         first = ids.index(dictionary.eos()) + 1 if dictionary.eos() in ids else 0

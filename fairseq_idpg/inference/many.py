@@ -31,7 +31,7 @@ class ManyTasks:
 
     @property
     def names(self) -> list[str]:
-        """Of the tasks, in the order in which they came."""
+        """The names of the tasks, in the order in which they came."""
         return list(self.tasks)
 
     def __getitem__(self, name: str) -> Predictor:
@@ -76,7 +76,7 @@ class ManyTasks:
         """Forget a task. The backbone stays.
 
         Raises:
-            InputError: there is none of this name.
+            InputError: there is no task of this name.
         """
         with self.lock:
             self._chosen(name)

@@ -25,7 +25,7 @@ from ..tasks.dataset import PromptedDataset, by_length, place_prompts, unlabelle
 from ..tasks.positions import prompt_block, text_room
 from ..tasks.template import Template, in_places
 from .files import Prediction, Text, check_filled
-from .prompts import LayerRows, NearestWords, SeenRows, Vocabulary, check_has_rows, prompt_rows
+from .prompts import NearestWords, SeenRows, Vocabulary, check_has_rows, prompt_rows
 from .text import MeanVectors, TextEncoder
 
 ONE = {1: "a single sentence", 2: "a pair of sentences"}
@@ -76,7 +76,7 @@ def listed(texts: Iterable[Text]) -> list[Text]:
 
 
 def copied(values: Tensor) -> Tensor:
-    """float32 on the CPU, in memory of their own: a prompt may be the method's parameter, ``<s>`` one of all states."""
+    """Return float32 on the CPU, in memory of their own: a prompt may be a parameter, ``<s>`` one of all states."""
     return values.detach().to("cpu", torch.float32, copy=True)
 
 
@@ -97,6 +97,7 @@ class Reading(NamedTuple):
     cut: np.ndarray
     name: Callable[[int], str]
 
+    @torch.no_grad()
     def answers(
         self,
         numbers: list[int],
@@ -105,21 +106,37 @@ class Reading(NamedTuple):
         prompts: bool = False,
         words: int = 5,
     ) -> list[Prediction]:
-        """Return what the model says of the inputs with these numbers, which are run together.
+        """Return what the model says of the texts with these numbers, which are run together.
 
         Args:
-            known: see ``Predictor.run``; the others are those of ``Predictor.predict``.
-
-        Raises:
-            ModelFault: a logit is not finite.
+            known: M(x) by its kind and its tokens, for tasks on one backbone, which fill it. None: the model computes
+                its own. The others are those of ``Predictor.predict``.
         """
-        predictor, scores = self.predictor, self.predictor.record.regression
+        predictor, model, scores = self.predictor, self.predictor.model, self.predictor.record.regression
         net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
         if self.means is not None:
             net_input["representation"] = self.means[numbers]
-        logits, states, rows = predictor.run(net_input, features, prompts, known)
-        if scores:
-            logits = logits * (predictor.record.scale or 1.0)  # in the task's own scale
+        tokens, seen = net_input["src_tokens"], SeenRows()
+        with refuse_batch(tokens, "give a smaller `batch_size`"):
+            net_input = utils.apply_to_sample(lambda tensor: tensor.to(predictor.device), net_input)
+            kind = None if model.method is None else model.method.representation
+            if known is not None and kind not in (None, GLOVE):
+                key = canonical_kind(kind), tokens.numpy().tobytes()
+                if key not in known:
+                    known[key] = pass_representation(model, net_input["src_tokens"], padded=net_input["padded"])
+                net_input["representation"] = known[key]
+            logits, extra = model(
+                **net_input,
+                features_only=True,
+                classification_head_name=predictor.options.classification_head_name,
+                return_all_hiddens=features,
+                inspect=seen if prompts else None,
+            )
+        states = copied(extra["inner_states"][-1][0]) if features else None
+        rows = [(layer, copied(of_layer.expand(len(logits), -1, -1))) for layer, of_layer in seen]
+
+        # Scores are on the task's own scale.
+        logits = logits.float().cpu() * ((predictor.record.scale or 1.0) if scores else 1.0)
         wrong = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
         if wrong:
             raise ModelFault(f"the prediction of {self.name(numbers[wrong[0]])} is not finite: give another checkpoint")
@@ -127,16 +144,14 @@ class Reading(NamedTuple):
         found = []
         for place, number in enumerate(numbers):
             text, _, labels = self.inputs[number]
-            said: dict[str, Any] = {"cut": bool(self.cut[number])}
-            if scores:
-                said["score"] = values[place][0]
-            else:
-                said.update(label=labels[best[place]], probabilities=dict(zip(labels, values[place])))
+            said: dict[str, Any] = {"score": values[place][0]}
+            if not scores:
+                said = {"label": labels[best[place]], "probabilities": dict(zip(labels, values[place]))}
             if states is not None:
                 said["features"] = states[place]
             if prompts:
                 said["prompts"] = prompt_rows(rows, place, predictor.nearest, words)
-            found.append(Prediction(text, **said))
+            found.append(Prediction(text, cut=bool(self.cut[number]), **said))
         return found
 
 
@@ -241,11 +256,7 @@ class Predictor:
         return [one for (one,) in in_batches([self.read(texts, name)], batch_size, progress, **more)]
 
     def read(self, texts: list[Text], name: Callable[[int], str]) -> Reading:
-        """Return the texts, one or more, as the model reads them.
-
-        Raises:
-            InputError: see ``check`` and ``examples``; the model is in training mode.
-        """
+        """Return the texts, one or more, as the model reads them; raise InputError where it does not."""
         if self.model.training or self.model.encoder.training:  # the backbone may be shared with other tasks
             raise InputError("the model is in training mode, where dropout changes answers: call its eval() first")
         inputs = self.check(texts, name)
@@ -326,39 +337,6 @@ class Predictor:
             tokens = ConcatSentencesDataset(tokens, behind)
         pad = dictionary.pad()
         return PromptedDataset(unlabelled(tokens, pad), places, pad=pad, arrange=by_length)
-
-    @torch.no_grad()
-    def run(
-        self,
-        net_input: dict[str, Any],
-        features: bool = False,
-        prompts: bool = False,
-        known: dict[Any, Any] | None = None,
-    ) -> tuple[Tensor, Tensor | None, list[LayerRows]]:
-        """Return B x classes logits of a batch, on request B x d last states of ``<s>`` and B x t x d prompt rows.
-
-        ``known``: M(x) by its kind and its tokens, for tasks on one backbone, which fill it. Without it the model
-        computes its own.
-        """
-        seen, tokens = SeenRows(), net_input["src_tokens"]
-        with refuse_batch(tokens, "give a smaller `batch_size`"):
-            moved = utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input)
-            method = self.model.method
-            if known is not None and method is not None and method.representation not in (None, GLOVE):
-                key = canonical_kind(method.representation), tokens.numpy().tobytes()
-                if key not in known:
-                    known[key] = pass_representation(self.model, moved["src_tokens"], padded=moved["padded"])
-                moved["representation"] = known[key]
-            logits, extra = self.model(
-                **moved,
-                features_only=True,
-                classification_head_name=self.options.classification_head_name,
-                return_all_hiddens=features,
-                inspect=seen if prompts else None,
-            )
-        states = copied(extra["inner_states"][-1][0]) if features else None
-        rows = [(layer, copied(of_layer.expand(len(logits), -1, -1))) for layer, of_layer in seen]
-        return logits.float().cpu(), states, rows
 
     @functools.cached_property
     def nearest(self) -> NearestWords:

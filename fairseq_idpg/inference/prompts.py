@@ -1,7 +1,7 @@
 """The prompts that inputs get, and the words that their rows resemble: the nearest word embeddings, by cosine."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,16 @@ from .text import load_dictionary
 NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character are decoded to
 
 
+@dataclass
 class Vocabulary:
     """A dictionary, and the encoder that reads its symbols; without one they are words as they stand.
 
     ``path``: the file of the dictionary, for errors.
     """
 
-    def __init__(self, dictionary: Dictionary, encoder: Encoder | None, path: Path):
-        self.dictionary = dictionary
-        self.encoder = encoder
-        self.path = path
+    dictionary: Dictionary
+    encoder: Encoder | None
+    path: Path
 
     @classmethod
     def read(cls, source: Path, bpe: str | None, vocab: Path | None) -> "Vocabulary":

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -36,7 +37,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-GONE = 499  # for the counters: whoever asked does not wait any more
+GONE = 499  # for the counters: the client does not wait any more
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 TEXTS = tuple(2**power for power in range(13))
 
@@ -105,16 +106,16 @@ def build_app(
     return Front(app, metrics, hosts)
 
 
+@dataclass
 class Front:
     """Around the routes: counts, adds ``HEADERS``, and refuses requests that call the server by another's name.
 
     A page of somebody else's can have its own name point to 127.0.0.1, and would then pass for a page of this server.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, hosts: set[str] | None):
-        self.app = app
-        self.metrics = metrics
-        self.hosts = hosts
+    app: ASGIApp
+    metrics: Metrics
+    hosts: set[str] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -158,11 +159,8 @@ def page_file(path: str, media: str) -> Any:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """Return the body of a request, which must be JSON: other types pages of other sites can send without being asked.
-
-    Raises:
-        HTTPException: it is of another type, or has more than ``most`` bytes.
-    """
+    """Return the body of a request; raise HTTPException unless it is JSON of at most ``most`` bytes."""
+    # pages of other sites can send other types without being asked
     given = request.headers.get("content-type", "none")
     if given.partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, f"Content-Type {given:.60}: give application/json, in UTF-8")
@@ -178,7 +176,7 @@ async def read_body(request: Request, most: int) -> bytes:
 
 
 async def disconnected(request: Request) -> None:
-    """End when whoever asked has gone."""
+    """End when the client has gone."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

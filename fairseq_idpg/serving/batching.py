@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..errors import ModelLost
@@ -26,6 +27,7 @@ class Job(NamedTuple):
     since: float
 
 
+@dataclass
 class Batcher:
     """A queue and the thread that empties it. What it has taken is answered, also after ``close``.
 
@@ -37,19 +39,13 @@ class Batcher:
         answered: is told how many texts were answered together.
     """
 
-    def __init__(
-        self,
-        open_model: Callable[[], Served],
-        batch_size: int,
-        window: float,
-        limit: int,
-        answered: Callable[[int], None] = lambda texts: None,
-    ):
-        self.open_model = open_model
-        self.batch_size = batch_size
-        self.window = window
-        self.limit = limit
-        self.answered = answered
+    open_model: Callable[[], Served]
+    batch_size: int
+    window: float
+    limit: int
+    answered: Callable[[int], None] = lambda texts: None
+
+    def __post_init__(self) -> None:
         self.served: Served | None = None
         self.error: BaseException | None = None
         self.lost: ModelLost | None = None  # what every later question would end with too
@@ -84,11 +80,7 @@ class Batcher:
         self.thread.join()
 
     def ready(self) -> Served:
-        """The model.
-
-        Raises:
-            Unavailable: it is not there yet, or is no more.
-        """
+        """Return the model; raise Unavailable where it is not there yet, or is no more."""
         if self.closed:
             raise Unavailable("the server is about to end")
         if self.served is None:
@@ -138,7 +130,7 @@ class Batcher:
             ended()
 
     def _next(self) -> list[Job]:
-        """The jobs that have waited longest; none at the end."""
+        """Return the jobs that have waited longest; an empty list at the end."""
         together = BATCHES * self.batch_size
         with self.condition:
             self.condition.wait_for(lambda: self.jobs or self.closed)

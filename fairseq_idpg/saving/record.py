@@ -133,17 +133,6 @@ def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[st
         return names
 
 
-def check_same_vectors(theirs: Record, ours: Record, data: str) -> None:
-    """Raise InputError where a model that reads word vectors was trained on others than the folder ``data`` has."""
-    digests = [sorted(record.vectors.values()) for record in (theirs, ours) if record.vectors]
-    if len(digests) == 2 and digests[0] != digests[1]:
-        raise InputError(
-            f"{data}/glove was made from {listed([*(ours.vectors or {})])}, and this checkpoint was trained on the "
-            f"vectors of {listed([*(theirs.vectors or {})])} (by SHA-256): run python -m preprocess glove --overwrite "
-            "with these"
-        )
-
-
 class KeptRecord:
     """The section "record": the data folder's, until a checkpoint's takes its place.
 
@@ -179,8 +168,13 @@ class KeptRecord:
         """
         theirs = read_record(state)
         check_same_data(theirs, self.ours, self.data)
-        if self.reads_vectors:
-            check_same_vectors(theirs, self.ours, self.data)
+        digests = [sorted(record.vectors.values()) for record in (theirs, self.ours) if record.vectors]
+        if self.reads_vectors and len(digests) == 2 and digests[0] != digests[1]:
+            raise InputError(
+                f"{self.data}/glove was made from {listed([*(self.ours.vectors or {})])}, and this checkpoint was "
+                f"trained on the vectors of {listed([*(theirs.vectors or {})])} (by SHA-256): run python -m preprocess "
+                "glove --overwrite with these"
+            )
         # the folder's labels are put into the order of the model's classes
         if theirs.labels is not None and self.follow is not None:
             labels = labels_here(theirs, self.ours, self.training)

@@ -20,7 +20,6 @@ from torch import Tensor
 from preprocess.dictionary import MASK
 from preprocess.questions import Questions
 
-from ..errors import InputError
 from ..names import TRAIN
 from ..representations.states import StateCache
 from ..representations.stored import Stored
@@ -228,15 +227,6 @@ class PromptedDataset(FairseqDataset):
 
     def size(self, index: int) -> int:
         return self.sizes[index]
-
-    def check_batches(self, max_tokens: int | None) -> None:
-        """Raise InputError for an example that is longer than a batch may be: fairseq leaves it out of training."""
-        longest = self.num_tokens_vec(np.arange(len(self))).max(initial=0)
-        if max_tokens is not None and longest > max_tokens:
-            raise InputError(
-                f"--max-tokens {max_tokens} (in validation --max-tokens-valid) is below the longest example, {longest} "
-                f"tokens: give {longest} or more"
-            )
 
     def filter_indices_by_size(self, indices: np.ndarray, max_sizes: Any) -> tuple[np.ndarray, list[int]]:
         """All: what is too long was refused. fairseq would leave out what is longer with its prompt than --max-tokens,

@@ -133,29 +133,18 @@ def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[st
         return names
 
 
+@dataclass
 class KeptRecord:
-    """The section "record": the data folder's, until a checkpoint's takes its place.
+    """The section "record": the data folder's, until a checkpoint's takes its place."""
 
-    Args:
-        ours: what is known of the folder ``data`` and this run.
-        follow: told of the order of the checkpoint's classes; None where labels do not matter.
-        training: the model goes on to be trained on this folder, so that the task's name is the folder's.
-        reads_vectors: M(x) is the folder's word vectors.
-    """
+    ours: Record  # what is known of the folder ``data`` and this run
+    data: str
+    follow: Callable[[list[str]], None] | None  # told of the order of the checkpoint's classes, if labels matter
+    training: bool  # the model goes on to be trained on this folder, so that the task's name is the folder's
+    reads_vectors: bool = False  # M(x) is the folder's word vectors
 
-    def __init__(
-        self,
-        ours: Record,
-        data: str,
-        follow: Callable[[list[str]], None] | None,
-        training: bool,
-        reads_vectors: bool = False,
-    ):
-        self.ours = self.of_model = ours
-        self.data = data
-        self.follow = follow
-        self.training = training
-        self.reads_vectors = reads_vectors
+    def __post_init__(self) -> None:
+        self.of_model = self.ours
 
     def state_dict(self) -> dict[str, Any]:
         return asdict(self.of_model)

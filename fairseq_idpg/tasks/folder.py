@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -185,23 +185,21 @@ def class_names(dictionary: Dictionary) -> list[str]:
     return [symbol for symbol in symbols if symbol != MASK and not symbol.startswith(FILLER)]
 
 
+@dataclass
 class LabelOrder:
     """The classes in the folder's order, which is the model's too until a checkpoint brings another.
 
     Data sets ask it for every example anew: fairseq-train loads the validation set before the checkpoint, which may
     bring another order.
-
-    Attributes:
-        dictionary: names the model's classes from ``nspecial`` on, for criterions.
-        names: the folder's classes; empty where it has no labels at all.
     """
 
-    def __init__(self, dictionary: Dictionary, data: str, num_classes: int):
-        self.dictionary = dictionary
-        self.data = data
-        self.num_classes = num_classes
-        self.names = class_names(dictionary)
-        self.class_of: Tensor | None = None  # the model's class of each of the folder's, where they differ
+    dictionary: Dictionary  # names the model's classes from ``nspecial`` on, for criterions
+    data: str
+    num_classes: int
+    class_of: Tensor | None = None  # the model's class of each of the folder's, where they differ
+
+    def __post_init__(self) -> None:
+        self.names = class_names(self.dictionary)  # the folder's classes; empty where it has no labels at all
 
     def check_count(self) -> None:
         """Raise InputError unless the label dictionary holds as many classes as --num-classes says."""

@@ -1,7 +1,7 @@
 """Damaged files: every reader gives the answer of the undamaged file or raises InputError; nothing else, and soon.
 
 Where a format has no checksum, other bytes may be other data: there any answer counts that the reader takes for valid.
-Many more, by hand: ``FUZZ_EXAMPLES=5000 python -m pytest tests/test_readers.py -k sweep --hypothesis-seed=1``
+Many more, by hand: ``FUZZ_EXAMPLES=5000 python -m pytest tests/test_readers.py -k checkpoint --hypothesis-seed=1``
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import torch
-import yaml
 from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from hypothesis import example, given, settings
@@ -53,17 +52,13 @@ from preprocess.checksums import content_digest
 from preprocess.data_folder import DataFolder, check_split
 from preprocess.encoders import load_encoder
 from preprocess.glove import read_vectors
-from run_scripts.report import __main__ as report
-from run_scripts.sweep import __main__ as sweep
 from tests.checkpoints.hf_folders import build as write_hugging_face
-from tests.checkpoints.hf_folders import write_tokenizer_json
 from tests.checkpoints.test_convert_released import write_released
 from tests.folders import training_arguments
 from tests.helpers import ends_soon
 from tests.inference.conftest import REGRESSION, WORDS, make_folder, texts, vocab_and_backbone
 from tests.inference.saved import write_checkpoint
 from tests.representations import test_cache as caches
-from tests.run_scripts.report import made
 from tests.run_scripts.tiny import World
 from tests.saving.test_old_checkpoints import BACKBONE, CHECKPOINT, DATA
 
@@ -92,24 +87,18 @@ def world() -> Path:
     state = torch.load(write_checkpoint(checkpoint, place / "pairs-bin", backbone, *method, without=""))
     for name in ("checkpoint", "resumed checkpoint", "legacy checkpoint"):
         save(with_progress_checksums(state), place / name / "run.pt", zipped=not name.startswith("legacy"))
-    save(torch.load(backbone, weights_only=False), place / "legacy backbone" / "model.pt", zipped=False)
     export(str(checkpoint), str(place / "exported" / "folder"))
     tiny = World(place / "tiny")
     shutil.copy(tiny.backbone, place / "new backbone")
     write_released(place / "released" / "model.pt", tiny.backbone)
     shutil.copy(CHECKPOINT, place / "old checkpoint" / "old.pt")
     shutil.copytree(tiny.data / "RTE-bin", place / "plain folder", dirs_exist_ok=True)
-    tiny.config(place / "sweep", positions=[0, 1], lrs=[1.0e-2, 5.0e-3])
     for name, fill in (("representations", representations), ("states", states), ("note", note)):
         fill(place / name)
     with contextlib.suppress(KeyboardInterrupt):
         representations(place / "interrupted cache", batches=3)
     shutil.copytree(place / "vocab", place / "vocabulary", dirs_exist_ok=True)
     write_hugging_face(place / "Hugging Face", "bert", weights="bin")
-    write_hugging_face(place / "tokenizer.json", "roberta")
-    write_tokenizer_json(place / "tokenizer.json", "roberta")
-    cells = [(row, task, seed) for row in ("prompt-tuning", "m-idpg-phm") for task in ("RTE", "CR") for seed in (1, 2)]
-    made.write(place / "results", [made.run(*cell, test=70.0 + i) for i, cell in enumerate(cells)])
     write_vectors(place)
     write_texts(place)
     return place
@@ -222,16 +211,6 @@ def own_data(kind: str, file: Path) -> Any:
     return preprocess("x", f"--from-{kind}", f"train={file}", "--text-columns", *ROW[:2], "--label-column", ROW[2])
 
 
-def plan(folder: Path) -> Any:
-    return sweep.command(sweep.parser().parse_args([f"{folder}/sweep.yaml", "--dry-run", "--results", f"{folder}/out"]))
-
-
-def tables(folder: Path) -> Any:
-    chosen = ["--table", "1", "--tasks", "CR", "RTE", "--significance", "prompt-tuning"]
-    asked = [report.parser().parse_args([str(folder), *more]) for more in ([], chosen)]
-    return [report.make(args, report.read_results(args.results), report.choice_of(args)) for args in asked]
-
-
 def convert(folder: Path) -> Any:
     with tempfile.TemporaryDirectory() as out:
         return convert_hf(folder, Path(out, "made"))["model"]
@@ -242,7 +221,6 @@ SAFE = {  # damage of any kind is found, or does not matter
     "resumed checkpoint": resume,
     "exported": lambda folder: predict(folder / "folder"),
     "backbone": lambda folder: predict(home() / "checkpoint" / "run.pt", backbone=folder / "model.pt"),
-    "legacy backbone": lambda folder: predict(home() / "checkpoint" / "run.pt", backbone=folder / "model.pt"),
     "pairs": examples,
     "scores": lambda folder: examples(folder, *REGRESSION),
     "means": lambda folder: load_vectors(str(folder), "valid", vectors_width(str(folder), None)).vectors.tolist(),
@@ -265,7 +243,6 @@ READERS = {
     "legacy checkpoint": lambda folder: predict(folder / "run.pt"),
     "released": lambda folder: convert_released(folder / "model.pt"),
     "Hugging Face": convert,
-    "tokenizer.json": convert,
     "plain folder": examples,
     "vectors": lambda folder: read_vectors(folder / "v.txt", WORDS),
     "vectors npy": lambda folder: read_vectors(folder, WORDS),
@@ -274,8 +251,6 @@ READERS = {
     "jsonl": lambda folder: own_data("jsonl", folder / "t.jsonl"),
     "GLUE": lambda folder: preprocess("RTE", "--raw", folder),
     "vocabulary": lambda folder: load_encoder("gpt2", folder).encode(["red cat", "\xe9\0"]),
-    "sweep": plan,
-    "results": tables,
 }
 
 # --- damage ----------------------------------------------------------------------------------------------------------
@@ -300,8 +275,6 @@ def replaced(path: Path, at: int, value: Any) -> bool:
         tree = [torch.load(path, weights_only=False)]
     elif kind in (".json", ".jsonl"):
         tree = list(map(json.loads, data.splitlines() if kind == ".jsonl" else [data]))
-    elif kind == ".yaml":
-        tree = [yaml.safe_load(data)]
     else:
         return False
     places = list(values(tree))
@@ -310,7 +283,7 @@ def replaced(path: Path, at: int, value: Any) -> bool:
     if kind == ".pt":
         save(tree[0], path, zipped=data.startswith(b"PK"))
     else:
-        path.write_text("\n".join(map(yaml.safe_dump if kind == ".yaml" else json.dumps, tree)))
+        path.write_text("\n".join(map(json.dumps, tree)))
     return True
 
 
@@ -373,8 +346,7 @@ def test_damage(reader, file, how, at, size, piece, value):
         try:
             found = answer(reader, folder)
         except InputError as error:
-            named = ("--", path.name, path.parent.name)
-            assert reader == "sweep" or any(name in str(error) for name in named)  # a sweep's errors name its keys
+            assert any(name in str(error) for name in ("--", path.name, path.parent.name))
             assert all(path.suffix == ".lock" for path in {*folder.rglob("*")} - before)
         else:
             assert found == whole or reader not in SAFE and (how == "value" or reader not in CHECKED)

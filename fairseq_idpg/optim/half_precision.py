@@ -92,16 +92,13 @@ def float32_weights(optimizer: Any) -> list[Tensor]:
 def restore_weights(optimizer: Any, saved: list[Tensor]) -> bool:
     """Put float32 weights back; return False where there are none whose rounding is exactly the loaded model."""
     weights = float32_weights(optimizer)
-    if weights and not (len(weights) == len(saved) and all(map(rounds_to, saved, optimizer.fp16_params))):
+    pairs = list(zip(saved, optimizer.fp16_params)) if len(weights) == len(saved) > 0 else []
+    same = (v.shape == h.shape and torch.equal(v.to(h.device, h.dtype), h.detach()) for v, h in pairs)
+    if len(pairs) < len(weights) or not all(same):
         return False
-    for weight, value in zip(weights, saved):
+    for weight, (value, _) in zip(weights, pairs):
         weight.data.copy_(value)
     return True
-
-
-def rounds_to(value: Tensor, half: Tensor) -> bool:
-    """Return whether ``half`` is exactly what a float32 tensor becomes in its precision."""
-    return value.shape == half.shape and torch.equal(value.to(half.device, half.dtype), half.detach())
 
 
 def counters(optimizer: Any) -> dict[str, Any]:

@@ -156,11 +156,11 @@ class Note:
 def known_digest(note: Note | None, weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
     """Return ``weights_digest``, which is not made again for a file that is known."""
     of_what = " ".join(parts)
-    if note is not None and of_what in note.digests:
-        return note.digests[of_what]
-    found = weights_digest(weights, parts)
-    if note is not None:
-        note.save(of_what, found)
+    found = None if note is None else note.digests.get(of_what)
+    if found is None:
+        found = weights_digest(weights, parts)
+        if note is not None:
+            note.save(of_what, found)
     return found
 
 

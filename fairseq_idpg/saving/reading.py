@@ -36,7 +36,14 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
     try:
         shared = os.path.isdir(path)
         state = read_shared(path, f"{option} {path}") if shared else read_saved(path, mapped, checked)
-        _check_weights(state)
+        if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+            raise Damaged("it holds no weights under 'model'")
+        for name, value in state["model"].items():
+            if not isinstance(name, str) or not isinstance(value, dict if name == EXTRA_STATE else Tensor):
+                raise Damaged(f"its {name!s:.60} is no tensor")
+        fingerprint = state["model"].get(FINGERPRINT)
+        if fingerprint is not None and (fingerprint.dtype != torch.uint8 or fingerprint.shape != (32,)):
+            raise Damaged(f"its {FINGERPRINT} is no fingerprint")
         if not checked and changed_weights(state["model"]):
             raise Damaged("its weights are not those that were saved: they do not fit the checksum that it carries")
     except Damaged as reason:
@@ -98,14 +105,3 @@ def is_finite(tensor: Tensor) -> bool:
     if not tensor.is_floating_point() or not tensor.numel():
         return True
     return all(math.isfinite(bound) for bound in torch.aminmax(tensor.detach()))
-
-
-def _check_weights(state: Any) -> None:
-    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise Damaged("it holds no weights under 'model'")
-    for name, value in state["model"].items():
-        if not isinstance(name, str) or not isinstance(value, dict if name == EXTRA_STATE else Tensor):
-            raise Damaged(f"its {name!s:.60} is no tensor")
-    fingerprint = state["model"].get(FINGERPRINT)
-    if fingerprint is not None and (fingerprint.dtype != torch.uint8 or fingerprint.shape != (32,)):
-        raise Damaged(f"its {FINGERPRINT} is no fingerprint")

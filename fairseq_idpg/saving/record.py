@@ -133,40 +133,18 @@ def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[st
         return names
 
 
-def check_same_vectors(theirs: Record, ours: Record, data: str) -> None:
-    """Raise InputError where a model that reads word vectors was trained on others than the folder ``data`` has."""
-    digests = [sorted(record.vectors.values()) for record in (theirs, ours) if record.vectors]
-    if len(digests) == 2 and digests[0] != digests[1]:
-        raise InputError(
-            f"{data}/glove was made from {listed([*(ours.vectors or {})])}, and this checkpoint was trained on the "
-            f"vectors of {listed([*(theirs.vectors or {})])} (by SHA-256): run python -m preprocess glove --overwrite "
-            "with these"
-        )
-
-
+@dataclass
 class KeptRecord:
-    """The section "record": the data folder's, until a checkpoint's takes its place.
+    """The section "record": the data folder's, until a checkpoint's takes its place."""
 
-    Args:
-        ours: what is known of the folder ``data`` and this run.
-        follow: told of the order of the checkpoint's classes; None where labels do not matter.
-        training: the model goes on to be trained on this folder, so that the task's name is the folder's.
-        reads_vectors: M(x) is the folder's word vectors.
-    """
+    ours: Record  # what is known of the folder ``data`` and this run
+    data: str
+    follow: Callable[[list[str]], None] | None  # told of the order of the checkpoint's classes, if labels matter
+    training: bool  # the model goes on to be trained on this folder, so that the task's name is the folder's
+    reads_vectors: bool = False  # M(x) is the folder's word vectors
 
-    def __init__(
-        self,
-        ours: Record,
-        data: str,
-        follow: Callable[[list[str]], None] | None,
-        training: bool,
-        reads_vectors: bool = False,
-    ):
-        self.ours = self.of_model = ours
-        self.data = data
-        self.follow = follow
-        self.training = training
-        self.reads_vectors = reads_vectors
+    def __post_init__(self) -> None:
+        self.of_model = self.ours
 
     def state_dict(self) -> dict[str, Any]:
         return asdict(self.of_model)
@@ -179,8 +157,13 @@ class KeptRecord:
         """
         theirs = read_record(state)
         check_same_data(theirs, self.ours, self.data)
-        if self.reads_vectors:
-            check_same_vectors(theirs, self.ours, self.data)
+        digests = [sorted(record.vectors.values()) for record in (theirs, self.ours) if record.vectors]
+        if self.reads_vectors and len(digests) == 2 and digests[0] != digests[1]:
+            raise InputError(
+                f"{self.data}/glove was made from {listed([*(self.ours.vectors or {})])}, and this checkpoint was "
+                f"trained on the vectors of {listed([*(theirs.vectors or {})])} (by SHA-256): run python -m preprocess "
+                "glove --overwrite with these"
+            )
         # the folder's labels are put into the order of the model's classes
         if theirs.labels is not None and self.follow is not None:
             labels = labels_here(theirs, self.ours, self.training)

@@ -113,6 +113,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _reading(name: str, what: str, read: Callable[[], Any]) -> Any:
+    """Call ``read``; raise InputError for a damaged file."""
     try:
         return read()
     except Exception as error:  # of JSON, of safetensors, and whatever torch makes of sizes and types

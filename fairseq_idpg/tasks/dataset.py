@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,6 @@ from torch import Tensor
 from preprocess.dictionary import MASK
 from preprocess.questions import Questions
 
-from ..errors import InputError
 from ..names import TRAIN
 from ..representations.states import StateCache
 from ..representations.stored import Stored
@@ -130,17 +130,9 @@ class SwappedPairsAppended(FairseqDataset):
         self.dataset.set_epoch(epoch)
 
 
+@dataclass(eq=False, repr=False)
 class PromptedDataset(FairseqDataset):
     """Adds to fairseq's batches where the prompt goes, and what would be slow to ask a GPU for.
-
-    Args:
-        dataset: what ``sentence_prediction`` loaded; ``dataset[i]["net_input.src_tokens"]`` is ``<s> A </s> ...``.
-        places: how its examples are cut, and where the prompt goes in each.
-        arrange: changes fairseq's order of the examples, (order, sizes) -> order.
-        representations: gives M(x) of examples where it need not be computed, or None.
-        states: gives what enters the first layer that has to be run, or None.
-        class_of: the model's classes of the folder's, asked for each example, or None.
-        questions: which question each example answers, or None.
 
     A batch has in its ``net_input``
 
@@ -156,23 +148,18 @@ class PromptedDataset(FairseqDataset):
     ``answer_f1`` B.
     """
 
-    def __init__(
-        self,
-        dataset: FairseqDataset,
-        places: PromptPlaces,
-        *,
-        pad: int,
-        arrange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
-        representations: Stored | None = None,
-        states: StateCache | None = None,
-        class_of: Callable[[Tensor], Tensor] | None = None,
-        questions: Questions | None = None,
-    ):
-        super().__init__()
-        self.dataset, self.places, self.pad, self.arrange = dataset, places, pad, arrange
-        self.sizes = places.shorten.sizes + len(places.block)  # of each example with its block
-        self.representations, self.states = representations, states
-        self.class_of, self.questions = class_of, questions
+    dataset: FairseqDataset  # what was loaded; ``dataset[i]["net_input.src_tokens"]`` is ``<s> A </s> ...``
+    places: PromptPlaces  # how its examples are cut, and where the prompt goes in each
+    _: KW_ONLY
+    pad: int
+    arrange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None  # fairseq's order, sizes -> another order
+    representations: Stored | None = None  # gives M(x) of examples where it need not be computed
+    states: StateCache | None = None  # gives what enters the first layer that has to be run
+    class_of: Callable[[Tensor], Tensor] | None = None  # the model's classes of the folder's, asked for each example
+    questions: Questions | None = None  # which question each example answers
+
+    def __post_init__(self) -> None:
+        self.sizes = self.places.shorten.sizes + len(self.places.block)  # of each example with its block
 
     def __getitem__(self, i: int) -> dict[str, Any]:
         item, places = self.dataset[i], self.places
@@ -228,15 +215,6 @@ class PromptedDataset(FairseqDataset):
 
     def size(self, index: int) -> int:
         return self.sizes[index]
-
-    def check_batches(self, max_tokens: int | None) -> None:
-        """Raise InputError for an example that is longer than a batch may be: fairseq leaves it out of training."""
-        longest = self.num_tokens_vec(np.arange(len(self))).max(initial=0)
-        if max_tokens is not None and longest > max_tokens:
-            raise InputError(
-                f"--max-tokens {max_tokens} (in validation --max-tokens-valid) is below the longest example, {longest} "
-                f"tokens: give {longest} or more"
-            )
 
     def filter_indices_by_size(self, indices: np.ndarray, max_sizes: Any) -> tuple[np.ndarray, list[int]]:
         """All: what is too long was refused. fairseq would leave out what is longer with its prompt than --max-tokens,

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -183,23 +183,21 @@ def class_names(dictionary: Dictionary) -> list[str]:
     return [symbol for symbol in symbols if symbol != MASK and not symbol.startswith(FILLER)]
 
 
+@dataclass
 class LabelOrder:
     """The classes in the folder's order, which is the model's too until a checkpoint brings another.
 
     Data sets ask it for every example anew: fairseq-train loads the validation set before the checkpoint, which may
     bring another order.
-
-    Attributes:
-        dictionary: names the model's classes from ``nspecial`` on, for criterions.
-        names: the folder's classes; empty where it has no labels at all.
     """
 
-    def __init__(self, dictionary: Dictionary, data: str, num_classes: int):
-        self.dictionary = dictionary
-        self.data = data
-        self.num_classes = num_classes
-        self.names = class_names(dictionary)
-        self.class_of: Tensor | None = None  # the model's class of each of the folder's, where they differ
+    dictionary: Dictionary  # names the model's classes from ``nspecial`` on, for criterions
+    data: str
+    num_classes: int
+    class_of: Tensor | None = None  # the model's class of each of the folder's, where they differ
+
+    def __post_init__(self) -> None:
+        self.names = class_names(self.dictionary)  # the folder's classes; empty where it has no labels at all
 
     def check_count(self) -> None:
         """Raise InputError unless the label dictionary holds as many classes as --num-classes says."""
@@ -276,30 +274,26 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
 
 
 def check_scored(criterion: Any, labels: LabelOrder | None) -> None:
-    """Raise InputError unless the classes (None: scores) are such as the criterion's reports can score."""
+    """Raise InputError unless the classes (None: scores) are such as the criterion's reports can score.
+
+    fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes.
+    """
+    names = [] if labels is None else labels.names
     own = [REPORT + metric for metric in reported(criterion)]
     for option in (*own, *(option for option in OF_NUMBERS if getattr(criterion, option, False))):
-        needed = needed_classes(option, None if labels is None else labels.names)
+        if labels is None:
+            needed = None if option == CORRELATIONS else "classes"
+        elif option.removeprefix(REPORT) in OF_QUESTIONS and sorted(names) != ["0", "1"]:
+            needed = "answers with the labels 0 and 1"
+        elif option in OF_NUMBERS and not all(map(str.isdecimal, names)):
+            needed = "classes that are numbers"
+        elif option == F1 and names and (len(names) > 2 or "1" not in names):
+            needed = "two classes, one of them 1"
+        else:
+            continue
         if needed is not None:
-            scores = "--regression-target is for scores"
-            found = scores if labels is None else f"{labels.data} has {listed(labels.names)}"
+            found = f"{labels.data} has {listed(names)}" if labels else "--regression-target is for scores"
             raise InputError(
                 f"{flag_name(option)} scores {needed}, and {found}: leave it out, or give another report of "
                 f"--criterion sentence_prediction_idpg, such as {flag_name(REPORT + 'acc_and_macro_f1')}"
             )
-
-
-def needed_classes(option: str, names: Sequence[str] | None) -> str | None:
-    """Return what classes a report is of, if ``names`` (None: scores) are others.
-
-    fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes.
-    """
-    if names is None:
-        return None if option == CORRELATIONS else "classes"
-    if option.removeprefix(REPORT) in OF_QUESTIONS and sorted(names) != ["0", "1"]:
-        return "answers with the labels 0 and 1"
-    if option in OF_NUMBERS and not all(map(str.isdecimal, names)):
-        return "classes that are numbers"
-    if option == F1 and names and (len(names) > 2 or "1" not in names):
-        return "two classes, one of them 1"
-    return None

@@ -180,14 +180,19 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
         """fairseq's, with --total-batch-size and --max-tokens shared out among the processes and --update-freq."""
-        dataset.check_batches(kwargs.get("max_tokens"))
+        # fairseq would leave out of training what is longer than a batch may be
+        longest, most = int(dataset.num_tokens_vec(slice(None)).max(initial=0)), kwargs.get("max_tokens")
+        if most is not None and longest > most:
+            raise InputError(
+                f"--max-tokens {most} (in validation --max-tokens-valid) is below the longest example, {longest} "
+                f"tokens: give {longest} or more"
+            )
         trained = any(dataset is known for split, known in self.datasets.items() if split.startswith(TRAIN))
         if trained and not self.judges and self.cfg.total_batch_size is not None:
             total, processes = self.cfg.total_batch_size, kwargs.get("num_shards", 1)
             kwargs["max_sentences"] = share_of_batch(total, processes, self.cfg.update_freq)
-            if kwargs.get("max_tokens"):
-                parts, longest = processes * self.cfg.update_freq[0], dataset.num_tokens_vec(slice(None)).max()
-                kwargs["max_tokens"] = share_of_tokens(kwargs["max_tokens"], parts, int(longest))
+            if most:
+                kwargs["max_tokens"] = share_of_tokens(most, processes * self.cfg.update_freq[0], longest)
         if self.stored is not None or self.state_cache is not None:
             # processes then begin when a step asks for the first batch, and find the caches filled
             kwargs["data_buffer_size"] = kwargs.get("data_buffer_size") or 1

@@ -211,20 +211,17 @@ PUBLISHED = {
 }
 
 
+@dataclass
 class ClassWords:
-    """The words of a new run in the order of the model's classes: the folder's, until a checkpoint brings another.
+    """The words of a new run in the order of the model's classes: the folder's, until a checkpoint brings another."""
 
-    Args:
-        cfg: the model's options, whose verbalisers every checkpoint keeps.
-        labels: of the folder.
-        head: predicts the words.
-    """
+    cfg: Any  # the model's options, whose verbalisers every checkpoint keeps
+    labels: LabelOrder  # of the folder
+    head: VerbaliserHead  # predicts the words
 
-    def __init__(self, cfg: Any, labels: LabelOrder, head: VerbaliserHead):
-        self.cfg = cfg
-        self.labels = labels
-        self.head = head
-        self.words = dict(zip(labels.names, zip(cfg.verbalisers.split(","), head.words.tolist())))
+    def __post_init__(self) -> None:
+        words = zip(self.cfg.verbalisers.split(","), self.head.words.tolist())
+        self.words = dict(zip(self.labels.names, words))
 
     def follow(self, names: list[str]) -> None:
         """Take the order of a checkpoint's classes, see ``LabelOrder``."""

@@ -37,7 +37,18 @@ def check_arguments(args: Namespace) -> None:
         check_metric(args)
         if getattr(args, "optimizer", None) is None:
             raise InputError("--optimizer is missing: give adam, or grouped_adam for two learning rates")
-        _check_splits(args)
+        # the task knows the training set by its name
+        if not args.train_subset.startswith(TRAIN):
+            raise InputError(
+                f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"
+            )
+        # fairseq has one iterator of a split: a validation would use up the batches of the training
+        training = [split for split in args.valid_subset.split(",") if split.startswith(TRAIN)]
+        if training:
+            raise InputError(
+                f"--valid-subset {args.valid_subset} is not supported: {training[0]} is read as training examples: "
+                f"leave it out, and ask fairseq-validate --valid-subset {training[0]} afterwards"
+            )
 
 
 def check_configuration(cfg: Any) -> None:
@@ -52,21 +63,6 @@ def check_configuration(cfg: Any) -> None:
 def trains(args: Namespace) -> bool:
     """Return whether they are of a training: others name what was trained."""
     return getattr(args, "path", None) is None and hasattr(args, "stop_min_lr")
-
-
-def _check_splits(args: Namespace) -> None:
-    """Refuse splits that the task would take for the other kind: it knows the training set by its name."""
-    if not args.train_subset.startswith(TRAIN):
-        raise InputError(
-            f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"
-        )
-    # fairseq has one iterator of a split: a validation would use up the batches of the training
-    training = [split for split in args.valid_subset.split(",") if split.startswith(TRAIN)]
-    if training:
-        raise InputError(
-            f"--valid-subset {args.valid_subset} is not supported: {training[0]} is read as training examples: leave "
-            f"it out, and ask fairseq-validate --valid-subset {training[0]} afterwards"
-        )
 
 
 def literal(text: str) -> Any:

@@ -55,15 +55,10 @@ ANY_ERROR_IN_THEM = "Cannot load model parameters from checkpoint"  # what fairs
 
 
 class OwnRun:
-    """What this process reads for a run of our task, whatever stands in the file.
+    """What this process reads for a run of our task, whatever stands in the file."""
 
-    Attributes:
-        validated: the checkpoint that fairseq-validate was asked for.
-        training: whether a training of ours looks for the checkpoint that it begins with.
-    """
-
-    validated: str | None = None
-    training = False
+    validated: str | None = None  # the checkpoint that fairseq-validate was asked for
+    training = False  # whether a training of ours looks for the checkpoint that it begins with
 
 
 def install() -> None:

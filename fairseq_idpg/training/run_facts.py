@@ -66,21 +66,14 @@ def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], r
             )
         settings.update({name: plain(of_run[name]) for name in OF_RECORD if of_run.get(name) is not None})
         scores, data = of_run["scores"], of_run.get("data", data)
-    digest = content_digest(Path(data)) if was_trained_on(state, data, dataset) else None
+    # a relative path may lead elsewhere from here, and the folder may have been made again since
+    digest, fixed = None, as_options(as_options(state["model"].get(EXTRA_STATE, {}).get("run")).get("fixed"))
+    if isinstance(data, str) and os.path.isdir(data):
+        found = data_fingerprints(data, {**vars(DatasetConfig()), **dataset})
+        digest = content_digest(Path(data)) if found.items() <= fixed.items() else None
     settings.update({name: settings[name] or None for name in ("max_epoch", "max_update")})  # 0: no limit
     facts = {"scores": scores, **settings, "data_sha256": digest}
     return {name: value for name, value in facts.items() if value is not None}
-
-
-def was_trained_on(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any]) -> bool:
-    """Return whether the folder ``data`` is there and holds what the checkpoint's training read.
-
-    A relative path may lead elsewhere from here, and the folder may have been made again since.
-    """
-    if not isinstance(data, str) or not os.path.isdir(data):
-        return False
-    fixed = as_options(as_options(state["model"].get(EXTRA_STATE, {}).get("run")).get("fixed"))
-    return data_fingerprints(data, {**vars(DatasetConfig()), **dataset}).items() <= fixed.items()
 
 
 def read_run_record(path: str) -> dict[str, Any]:

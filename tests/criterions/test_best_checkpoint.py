@@ -13,7 +13,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.logging import metrics
 from fairseq_cli import train
 
-from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion, correlation
+from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
 
@@ -132,12 +132,3 @@ def test_predictions_are_told_by_the_names_of_their_classes():
         torch.tensor([[2.0, 1.0], [2.0, 1.0], [1.0, 2.0]]), {"target": torch.tensor([[0], [1], [0]])}
     )
     assert (found["pred"], found["targ"]) == ([1, 1, 0], [1, 0, 1])
-
-
-@pytest.mark.parametrize(("part", "value"), [("pearson", 98.3), ("spearmanr", 100.0), ("corr", 99.1)])
-def test_correlations_have_a_digit_as_fairseqs_have(part, value):
-    meters = {
-        name: SimpleNamespace(tensor=torch.tensor(values))
-        for name, values in (("pred", [1.0, 2, 3, 5]), ("targ", SCORES))
-    }
-    assert correlation(part)(meters) == value

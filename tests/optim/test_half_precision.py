@@ -154,22 +154,19 @@ def stopped(precision, steps=3):
     return run, (cfg, dtype, made)
 
 
-@pytest.mark.parametrize("precision", [name for name in PRECISIONS if "memory" not in name])
-def test_fairseq_alone_goes_on_from_other_weights(precision, caplog):
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_fairseq_alone_goes_on_otherwise(precision, caplog):
     """The reason for the section; where it is missing, the log says so."""
     run, how = stopped(precision)
     alone = Run(*how, run.checkpoint(), section=False)
     run.step(3), alone.step(3)
-    assert not same(run.everything()[1], alone.everything()[1])
-    assert "the checkpoint keeps no float32 weights" in caplog.text
-
-
-def test_a_memory_efficient_checkpoint_without_counters(caplog):
-    run, how = stopped("memory-efficient fp16")
-    alone = Run(*how, run.checkpoint(), section=False)
-    run.step(3), alone.step(3)
-    assert same(run.everything()[:3], alone.everything()[:3]) and not same(run.everything(), alone.everything())
-    assert "keeps no loss scaler's counters" in caplog.text
+    lacks_weights, lacks_counters = "memory" not in precision, "fp16" in precision
+    assert same(run.everything()[1], alone.everything()[1]) == (not lacks_weights)
+    assert same(run.everything(), alone.everything()) == (not lacks_weights and not lacks_counters)
+    assert ("no float32 weights" in caplog.text, "no loss scaler's counters" in caplog.text) == (
+        lacks_weights,
+        lacks_counters,
+    )
 
 
 def test_flat_weights_have_the_parameters_shapes_and_go_on_unflattened():
@@ -203,14 +200,6 @@ def test_weights_that_are_not_the_models_are_left_aside(change, caplog):
     assert resumed.goes_on(resumed.updates)
     assert "the checkpoint keeps no float32 weights for this precision" in caplog.text
     assert caplog.text.count("the checkpoint keeps") == 1
-
-
-def test_another_precision_goes_on_as_in_fairseq(caplog):
-    run, _ = stopped("bf16")
-    made, dtype, cfg = PRECISIONS["fp16"]
-    other = Run(cfg, dtype, made, run.checkpoint())
-    assert other.goes_on(other.updates)
-    assert "float32 weights and no loss scaler's counters for this precision" in caplog.text
 
 
 def test_a_reset_optimizer_starts_from_the_weights_of_the_file(caplog):

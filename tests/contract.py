@@ -4,8 +4,6 @@ A test module of ``tests/methods`` holds ``CONTRACT``, preset -> ``Row``: what o
 is found by being there; ``tests/methods/test_contract.py`` tries every promise on every preset of the registry.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, field

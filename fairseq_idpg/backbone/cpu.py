@@ -1,10 +1,11 @@
 """What a CPU does with less work: dropout, and layers without pads. Other devices are left to torch.
 
-torch draws a float for each element that may be dropped in one thread, and keeps it, which takes a fifth of a frozen
-encoder's training step on a CPU. Here it is 16 random bits, and one byte is kept for the gradient.
+Dropout: torch draws a float for each element that may be dropped, in one thread, and keeps it. Here it is 16 random
+bits, and one byte is kept for the gradient. That saves 8 to 11 % of a training step (MiniLM's size, 16 texts of 10 to
+60 tokens, one thread); without it every training would draw other numbers.
 
-Of 16 sentences that are drawn at random, side by side, a third may be pads. Their projections, activations, LayerNorms
-and draws of dropout are work whose result nothing reads.
+Pads: of such texts, side by side, 37 to 50 % are pads. Their projections, activations, LayerNorms and draws of dropout
+are work whose result nothing reads; leaving it out saves 33 to 37 % of a step.
 """
 
 from typing import Any, NamedTuple

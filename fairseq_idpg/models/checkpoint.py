@@ -7,7 +7,7 @@ the head, and the SHA-256 of the backbone's tensors (the path of its file stands
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from fairseq.models import BaseFairseqModel
@@ -41,14 +41,6 @@ UNRECORDED = (
 )
 
 
-class Kept(Protocol):
-    """Something besides tensors of the model that every checkpoint keeps: plain values and tensors, no objects."""
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-
 class SavesTrainableOnly(BaseFairseqModel):
     """Mixin in front of RobertaModel: what ``state_dict`` leaves out and how ``load_state_dict`` fills it again.
 
@@ -59,9 +51,9 @@ class SavesTrainableOnly(BaseFairseqModel):
         shared_weights: those that are read from that file when they are needed; None where there are none.
         parts_read: beginnings of the names of those of the backbone's tensors that are read; the LM head's are among
             them only where it predicts.
-        kept: what else a checkpoint keeps, by name. It travels as torch's extra state of a module, because that goes
-            wherever the weights go: resume, validation, other processes (fairseq hands a task's own state to
-            validation alone).
+        kept: what else a checkpoint keeps, by name, each with ``state_dict`` and ``load_state_dict`` of plain values
+            and tensors. It travels as torch's extra state of a module, because that goes wherever the weights go:
+            resume, validation, other processes (fairseq hands a task's own state to validation alone).
     """
 
     def __init__(self, args: Any, encoder: Any):
@@ -70,7 +62,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         self.backbone_file = ""
         self.shared_weights: SharedWeights | None = None
         self.parts_read = (STACK, LM_HEAD) if predicts_words(args) else (STACK,)
-        self.kept: dict[str, Kept] = {}
+        self.kept: dict[str, Any] = {}
         self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
     def load_backbone(self, backbone: Backbone) -> None:
@@ -192,8 +184,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         # Of one of ours nothing that was trained may be missing; of fairseq's own the encoder is a start.
         if ours:
             if "run" in self.kept:  # it names the values, where tensors show sizes
-                run: Any = self.kept["run"]
-                run.check(state_dict.get(EXTRA_STATE, {}).get("run", {}))
+                self.kept["run"].check(state_dict.get(EXTRA_STATE, {}).get("run", {}))
             if self._training_only(whole) and not self._training_only(state_dict):
                 self.method.mark_folded()
             self._check_complete(state_dict, whole)

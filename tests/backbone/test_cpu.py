@@ -1,7 +1,5 @@
 """What a CPU does with less work: dropout, attention with dropout, layers without pads; nothing else changes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """The open encoder with nothing injected is fairseq's, and what an injection needs of it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

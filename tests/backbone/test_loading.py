@@ -1,7 +1,5 @@
 """Backbones as fairseq wrote them over the years all load to the same features."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Whether there are pads is asked once, on a CPU, and of no other device."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

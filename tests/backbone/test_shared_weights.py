@@ -1,7 +1,5 @@
 """A backbone's weights stay in its file: the model is the same, and nothing reaches another process or is lost."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from types import SimpleNamespace
@@ -115,15 +113,6 @@ def test_a_file_that_is_written_to_is_noticed(backbone):
     write_into(backbone)
     with pytest.raises(InputError, match=f"--backbone {backbone} was written to while it was in use"):
         model.state_dict()
-
-
-def test_a_file_that_is_no_archive_is_read(backbone):
-    expected = logits(build(backbone).eval(), pair_batch())
-    state = torch.load(backbone, weights_only=True)
-    torch.save(state, backbone, _use_new_zipfile_serialization=False)
-    model = build(backbone).eval()
-    assert torch.equal(logits(model, pair_batch()), expected)
-    assert model.shared_weights is None
 
 
 def test_tensors_in_the_same_memory_are_copied():

@@ -1,7 +1,5 @@
 """Each slot of the embedding and the layers against a pass that is written out plainly, in values and gradients."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

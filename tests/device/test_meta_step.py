@@ -110,7 +110,7 @@ def test_caches_are_filled_and_read(place, tmp_path, what, precision):
     with mock.patch.object(RowCache, "_finite", no_numbers), watch:
         trainer.task.begin_epoch(1, trainer.model)
     assert list(tmp_path.glob("*.npy")) and not watch.reads
-    told = {(f"fairseq_idpg/representations/{who}", "_to_copy") for who in ("fill.py encode", "states.py compute")}
+    told = {(f"fairseq_idpg/representations/{who}", "_to_copy") for who in ("cache.py encode", "states.py compute")}
     assert watch.crossings.keys() <= told  # tokens, and which of them are no pads
     samples = batch(trainer)
     assert ("states" if "states" in what else "representation") in samples["net_input"]

@@ -4,8 +4,6 @@ Every case of the folder that GOLDEN2_DIR names, ../shared/golden2 by default, i
 files are not part of the project; the tests skip where they are absent.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -4,8 +4,6 @@ Every file goes through checkpoints/convert_released.py. The golden files are no
 where they are absent.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """The head on M(x) against a pass written by hand, and against ``head-only``."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

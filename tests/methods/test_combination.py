@@ -1,7 +1,5 @@
 """--method A+B: prompts and adapters together; whatever would enter at one place is refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Every preset keeps every promise of ``tests/contract.py``."""
 
-from __future__ import annotations
-
 import io
 import itertools
 from types import SimpleNamespace

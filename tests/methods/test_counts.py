@@ -1,7 +1,5 @@
 """Counts that the papers print of other settings than the presets', which are in ``CONTRACT``; tests/test_count.py."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """A new method is one file: dropped into a copy of the package it is trained, saved, resumed, counted, documented."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 What all methods promise is tried without processes, in ``test_contract.py``.
 """
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Options that make no method, or change nothing: refused in a line that names the option, before anything is built."""
 
-from __future__ import annotations
-
 import pytest
 
 from fairseq_idpg.errors import InputError

@@ -1,7 +1,5 @@
 """Models as runs have them at their start, and whether two of them do the same."""
 
-from __future__ import annotations
-
 import torch
 
 from fairseq_idpg.methods.base import WordEmbeddings

@@ -1,7 +1,5 @@
 """Whatever option is set changes something, or is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from fairseq_idpg.errors import InputError

@@ -1,7 +1,5 @@
 """Where a pass may begin: below that layer every method leaves the frozen backbone as it is."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

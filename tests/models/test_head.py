@@ -1,7 +1,5 @@
 """A head taken over from another task: of the same classes, whatever their order; others are refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

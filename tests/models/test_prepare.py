@@ -1,7 +1,5 @@
 """Options and starts of a model, from what the task says of its data."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from types import SimpleNamespace

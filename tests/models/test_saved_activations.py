@@ -1,7 +1,5 @@
 """What a training step keeps for the backward pass, and --checkpoint-activations, which keeps less of the same."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Classes predicted by the LM head: fairseq's own at <mask>, whatever is injected, and nothing of it is trained."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 

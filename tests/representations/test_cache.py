@@ -1,7 +1,5 @@
 """The files of cached rows: filling, resuming, sharing; damaged or foreign ones are refused or made again."""
 
-from __future__ import annotations
-
 import errno
 import json
 import multiprocessing

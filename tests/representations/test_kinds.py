@@ -1,7 +1,5 @@
 """M(x): by default without gradient and without dropout; a mean over words of which there may be none."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

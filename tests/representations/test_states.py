@@ -1,7 +1,5 @@
 """The states that enter a layer, kept on disk: what is kept, for whom, and what is refused."""
 
-from __future__ import annotations
-
 import pickle
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Who finds rows of M(x), and by what those of a cache are named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """--representation glove: rows of DATA/glove in the batch, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -4,8 +4,6 @@ NAME__BATCH.npz holds the batch, what was trained, its gradients and the states;
 are the places of a sequence, those of the prompt included; B batch, T text tokens, S slots, t prompt rows, d width.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import dataclass

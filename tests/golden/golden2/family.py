@@ -1,7 +1,5 @@
 """What a family of cases is: the settings of its files as our options, its tensors as our parameters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

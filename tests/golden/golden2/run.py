@@ -1,7 +1,5 @@
 """Our model with a case's weights in it, and everything that one pass of it shows."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import NamedTuple
 

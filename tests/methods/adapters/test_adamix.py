@@ -1,7 +1,5 @@
 """AdaMix: one expert for each layer and pass, their mean in evaluation, and what two passes add to the loss."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Bottleneck adapters and compacters: their equations, initial values, and LayerNorms that are trained with them."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

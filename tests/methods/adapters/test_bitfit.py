@@ -1,7 +1,5 @@
 """BitFit: the slot "weights". Its pass is the backbone's own; its parameters are too."""
 
-from __future__ import annotations
-
 import pytest
 
 from fairseq_idpg import count

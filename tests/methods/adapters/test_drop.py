@@ -1,7 +1,5 @@
 """AdapterDrop: layers without adapters, the same for all batches or drawn for each."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """LoRA: its equation written out, what it starts as, and its place in the weights for prediction."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Parallel adapters: beside a sublayer or beside the heads of attention, and the factor of what they make."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """ATTEMPT: whose prompts are mixed, where its own starts, and what its checkpoints keep."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """DePT: a table, and a pair of matrices whose product is added to the words."""
 
-from __future__ import annotations
-
 from tests.contract import Row
 from tests.helpers import tiny_model
 from tests.methods.prompts.test_task_prompts import by_hand

@@ -1,7 +1,5 @@
 """EPT: its equation, where A and B start, and the ablations of its Table 2."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

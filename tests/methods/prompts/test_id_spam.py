@@ -1,7 +1,5 @@
 """ID-SPAM: self-attention over the tokens written out, one token at a time."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 

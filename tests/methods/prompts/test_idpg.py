@@ -1,7 +1,5 @@
 """IDPG: its generator's variants, initial values and dropout, and its degeneration to prompt tuning."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from omegaconf import OmegaConf

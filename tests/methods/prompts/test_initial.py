@@ -1,7 +1,5 @@
 """--prompt-init: every way to start, at the rows it is meant for."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """LPT: its parameters, its dropout, where its rows start."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

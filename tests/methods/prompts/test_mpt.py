@@ -1,7 +1,5 @@
 """MPT: where the shared prompt and the task's vectors start, and what is left of them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Pooling of a batch against torch's own, which takes one example."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Prefix tuning, its ablations, and MAM."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

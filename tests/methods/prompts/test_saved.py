@@ -1,7 +1,5 @@
 """--prompt-init saved: values of another task's checkpoint, where it stands alone or was joined with others."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """SMoP: each example's own choice in any batch, noise in training alone, an orthogonal router."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """SPoT: which source a prompt starts from, and what is refused as one."""
 
-from __future__ import annotations
-
 import logging
 import math
 

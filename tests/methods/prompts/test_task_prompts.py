@@ -1,7 +1,5 @@
 """Prompts of a task: a table, or what a network makes while it is trained and leaves folded."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -289,19 +289,9 @@ def is_variant(failed: Run, done: Run) -> bool:
         _cell(failed) == _cell(done)
         and _protocol(failed) == _protocol(done)
         and failed["backbone"]["sha256"] in ("", done["backbone"]["sha256"])
-        and not _other_settings(failed, done, LENGTH)
-        and _may_be_as_long(failed, done)
+        and failed.get("prompt_length") in (None, done["prompt_length"])
+        and not _other_settings(failed, done, *([LENGTH] if is_prompted(failed) else []))
     )
-
-
-def _may_be_as_long(failed: Run, done: Run) -> bool:
-    """Return whether the prompts may be equally long: before its model is there, a run knows options at most."""
-    if failed.get("prompt_length") is not None:
-        return failed["prompt_length"] == done["prompt_length"]
-    if None in (failed.get("given_options"), done.get("given_options")):
-        return True  # records of before the options that were given were kept apart
-    asked, other = (asked_options(run).get(LENGTH) for run in (failed, done))
-    return asked in (other, str(done["prompt_length"]))
 
 
 # --- the learning rate that dev chooses ----------------------------------------------------------

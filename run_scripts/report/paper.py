@@ -32,7 +32,7 @@ class Printed:
     std: dict[str, float] = field(default_factory=dict)
     avg: float | None = None  # the printed average over all columns, of scores
     voting: float | None = None  # and of votes
-    texts: dict[str, str] = field(default_factory=dict)  # by columns of the paper alone, whose tasks we have not
+    texts: dict[str, str] = field(default_factory=dict)  # column of ``beside`` -> what is printed there
 
     @property
     def says_something(self) -> bool:
@@ -95,7 +95,7 @@ class Compared:
     metrics: dict[str, str]  # column -> metric, as records name it
     k: int | None = None  # examples of the second task that were trained on, in columns of transfer
     blocks: dict[str, Block] = field(default_factory=dict)  # of a table, architecture -> rows
-    beside: tuple[str, ...] = ()  # columns of the paper alone, whose tasks we have not
+    beside: tuple[str, ...] = ()  # columns of the paper for tasks that are not among ours
     rows: str = ""  # of a figure, the pattern of the names of rows: line, number
     xlabel: str = ""  # what the number is
     averages: dict[str, list[str]] = field(default_factory=dict)  # panel -> columns of its mean; default: each is one

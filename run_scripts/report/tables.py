@@ -322,7 +322,7 @@ def _transferred(score: Score | None, scope: Scope) -> list[str]:
 
 
 def printed_count(row: str) -> dict[str, Any] | None:
-    """Return a line of Table 2, which has none of EFL's own: it trains what fine-tuning does."""
+    """Return the line of a row in Table 2; EFL trains what fine-tuning does."""
     return paper().counts.get("fine-tuning" if row == "efl" else row)
 
 

@@ -59,7 +59,7 @@ def content_digest(folder: Path, word_vectors: bool = False) -> str:
 
 
 def write_checksums(folder: Path) -> None:
-    """Records what ``folder`` holds: texts, labels, numbers and questions; word vectors have a record of their own."""
+    """Record what ``folder`` holds: texts, labels, numbers and questions; word vectors have a record of their own."""
     files = sorted(file for pattern in COVERED for file in folder.glob(pattern))
     lines = [f"{sha256(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
     (folder / RECORD).write_text("".join(lines), encoding="utf-8")
@@ -82,7 +82,7 @@ def read_checksums(folder: Path) -> dict[str, str] | None:
 
 
 def compare(folder: Path, files: Iterable[str], record: dict[str, str] | None) -> None:
-    """Raises InputError unless ``files`` are those that ``record`` names and hold what it says."""
+    """Raise InputError unless ``files`` are those that ``record`` names and hold what it says."""
     if record is None:
         return
     for name in files:

@@ -92,7 +92,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def check_task_name(name: str) -> None:
-    """Raises InputError unless a folder can have the name."""
+    """Raise InputError unless a folder can have the name."""
     if not name or "/" in name or name.startswith(".") or not name.isprintable() or len(name) > LONGEST_NAME:
         raise InputError(
             f"TASK {name[:LONGEST_NAME]!r} is not the name of a folder: give one without / and control characters, of "
@@ -105,7 +105,7 @@ SOURCES = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
 
 
 def main(arguments: Sequence[str]) -> Path:
-    """Makes the folder that a command line asks for, and names it."""
+    """Make the folder that a command line asks for, and name it."""
     from .build import build  # reads numpy and the encoders: not for --help
 
     args = parser().parse_args(arguments)

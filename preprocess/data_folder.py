@@ -25,7 +25,7 @@ from .questions import Questions, parse_questions, question_file
 
 KINDS = ("train", "valid", "test")  # of splits: valid, valid1 ...
 Parsed = TypeVar("Parsed")
-CONTENT = (  # patterns of all files that such a folder has, whoever made it
+CONTENT = (  # patterns of all files that such a folder has, ours or fairseq-preprocess's
     *(f"{part}/{name}" for part in ("input[01]", "label") for name in ("dict.txt", "*.idx", "*.bin", "preprocess.log")),
     *("label/*.label", "number/*.txt", "left_out/*.txt", "question/*.tsv", "glove/glove.json", "glove/*.npy"),
     *(FOLDER_FACTS, RECORD, "few_shot.json", "preprocess.log"),
@@ -153,7 +153,7 @@ def number_file(split: str) -> str:
 
 
 def place_of_split(name: str) -> tuple[int, str]:
-    """Sorts train, valid, valid1, test and then whatever else there is."""
+    """Sort train, valid, valid1, test and then whatever else there is."""
     kind = name.rstrip("0123456789")
     return KINDS.index(kind) if kind in KINDS else len(KINDS), name
 

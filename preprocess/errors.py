@@ -49,7 +49,7 @@ def command_line(program: str, unfinished: str = "nothing written") -> Iterator[
         line = str(error)
     except KeyboardInterrupt:
         line = f"interrupted; {unfinished}"
-    except BrokenPipeError:  # whoever reads our output has gone, as in "| head"
+    except BrokenPipeError:  # the reader of our output has gone, as in "| head"
         sys.stdout = open(os.devnull, "w")
         sys.exit(1)
     except OSError as error:
@@ -59,7 +59,7 @@ def command_line(program: str, unfinished: str = "nothing written") -> Iterator[
 
 
 def end_at_once() -> None:
-    """Spares the end of this process a search for garbage in what torch and fairseq are: one to two seconds."""
+    """Spare the end of this process a search for garbage in what torch and fairseq are: one to two seconds."""
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
 

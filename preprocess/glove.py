@@ -16,7 +16,6 @@ import argparse
 import gzip
 import io
 import json
-import string
 import sys
 import zipfile
 from codecs import BOM_UTF8
@@ -33,6 +32,7 @@ from .encoders import ENCODERS, Encoder, check_encoder, folder_encoder, load_enc
 from .errors import InputError, escaped
 from .flags import named_path
 from .indexed import UNREADABLE, IndexedRows, open_array
+from .questions import NO_PUNCTUATION
 from .sources import DAMAGED
 from .writing import check_only, new_folder
 
@@ -41,7 +41,6 @@ UNKNOWN_STD = 0.6
 BATCH = 4096
 LONGEST = 1 << 16  # bytes of a line: 300 numbers take 3,000
 LONGEST_WORD = 1 << 10  # bytes of a word of a .parquet file, on average
-NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 REMEDY = "run python -m preprocess glove --vectors FILE --data"
 GLOVE_FACTS, SUMS = "glove.json", "means_sha256"
 # of W words: W x dim float64 (zeros where there is none), W bool: which have one

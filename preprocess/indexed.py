@@ -37,7 +37,7 @@ class IndexedWriter:
         self._bin = open(f"{prefix}.bin", "wb")
 
     def write(self, ids: np.ndarray, lengths: np.ndarray) -> None:
-        """Appends rows: ``ids`` all their tokens one after the other, ``lengths`` N, tokens of each."""
+        """Append rows: ``ids`` all their tokens one after the other, ``lengths`` N, tokens of each."""
         self._bin.write(ids.astype(self.dtype).tobytes())
         self.lengths.append(np.asarray(lengths, dtype=np.int32))
 

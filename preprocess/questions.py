@@ -1,8 +1,8 @@
 """Examples that are answers to one question: ``DATA/question/SPLIT.tsv``, a line for each.
 
-A line has the number of the example's question, counted from 0; where an answer is a text (ReCoRD) also how well that
-agrees with the right ones, by exact match and by F1 of words, and the text itself, tabs between them. So whoever
-chooses among the answers of a question is scored without their texts.
+A line has the number of the example's question, counted from 0. Where an answer is a text (ReCoRD), it also has how
+well that agrees with the right ones, by exact match and by F1 of words, and the text itself, tabs between them. So a
+choice among the answers of a question is scored without their texts.
 """
 
 from __future__ import annotations

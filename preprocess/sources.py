@@ -179,7 +179,7 @@ def find_source(raw: Path, task: Task, split: str) -> Source | None:
 
 
 def check_folder(raw: Path, task: Task) -> None:
-    """Refuses the folder of another task, whose files may have the same names, columns and labels: CR's for MR."""
+    """Refuse the folder of another task, whose files may have the same names, columns and labels: CR's for MR."""
     folder = raw.resolve().name
     of = [other.name for other in TASKS.values() if folder in folder_names(other)]
     if of and folder not in folder_names(task):

@@ -296,7 +296,7 @@ def transformed(
         InputError: --efl of pairs, without descriptions, or with that of an unknown class; exchanged single sentences.
     """
     for split in splits:
-        split.classes = labels.codes
+        split.classes = labels.codes  # of own data, those of the training split come in while it is read
     if args.efl:
         descriptions = EFL_DESCRIPTIONS.get(name, {})
         if inputs != 1 or not descriptions or not descriptions.keys() <= labels.codes.keys():

@@ -210,7 +210,7 @@ def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tup
 
 
 def check_encoder(data: DataFolder, encoder: Encoder) -> None:
-    """Raises InputError unless the folder was made with the encoder: its ids would read as other text."""
+    """Raise InputError unless the folder was made with the encoder: its ids would read as other text."""
     if data.symbols != encoder.symbols:
         raise InputError(
             f"{data.path}/input0/dict.txt differs from {encoder.dictionary}: name with --bpe and --vocab what the "

@@ -96,7 +96,7 @@ class GPT2Encoder(ByteLevel):
         return np.frombuffer(b"".join(map(self.known.__getitem__, words)), ID)
 
     def _learn(self, words: list[str]) -> None:
-        """Merges words not met before, all in one call of the library, which does not say where a word ends.
+        """Merge words not met before, all in one call of the library, which does not say where a word ends.
 
         A character of a piece stands for a byte, so it ends where as many bytes end.
         """

@@ -7,7 +7,7 @@ places, all others in their own order. (For RoBERTa and XLM-R that changes nothi
 The symbols are what the text looks like after fairseq's tokenizer: WordPiece or SentencePiece
 pieces as they are; for byte-level BPE the id of the token in GPT-2's encoder.json, as decimal text.
 
-A ValueError says what is wrong with a file; whoever asked for it knows the remedy.
+A ValueError says what is wrong with a file; the caller knows the remedy.
 """
 
 from __future__ import annotations

@@ -160,6 +160,8 @@ def test_command_writes_a_folder_for_each_size_and_seed(sources, tmp_path, capsy
     )
     assert len(DataFolder(tmp_path / "a" / made[0]).classes("train")) == 3 * CLASSES
     assert command(sources["pairs"], tmp_path / "c", "--k", 3, "--dev", 6, task="../x") == 1
+    with pytest.raises(SystemExit):  # of raw files alone
+        command(sources["pairs"], tmp_path / "c", "--k", 3, "--dev", 6, "--efl")
     assert not (tmp_path / "c").exists()
 
 

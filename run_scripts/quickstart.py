@@ -258,7 +258,7 @@ def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
         *("--weight-decay", "0.1", "--lr", str(hyper["lr"]), "--lr-scheduler", "fixed"),
         *("--max-epoch", str(epochs), *NO_DROPOUT),
         *("--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric"),
-        *("--no-epoch-checkpoints", "--save-dir", str(folder), "--log-interval", "5"),
+        *("--no-epoch-checkpoints", "--save-dir", str(folder)),
     ]
     watch = Watcher(method, epochs, folder / "epochs.jsonl")
     call_logged(folder / LOG, [tool("fairseq-train"), *task, *training], watch)
@@ -290,7 +290,7 @@ class Watcher:
 
     def __init__(self, method: str, epochs: int, rows: Path):
         self.method, self.epochs, self.rows = method, epochs, rows
-        self.epoch, self.started, self.valid = 0, 0.0, {"valid_accuracy": "nan"}
+        self.epoch, self.started, self.valid = 0, 0.0, dict[str, Any]()
 
     def __call__(self, line: str) -> None:
         name, message = [*line.strip().split(" | ", 3), "", "", ""][2:4]

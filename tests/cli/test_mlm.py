@@ -13,7 +13,7 @@ from fairseq_idpg.export import export
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from preprocess.errors import InputError
-from tests.folders import renamed, same_tensors, train, validate, write_folder
+from tests.folders import renamed, same_tensors, train, validate
 from tests.helpers import ALWAYS_SAVED
 from tests.phrases import PAIRS, SINGLES, write_language_model, write_texts
 
@@ -130,19 +130,6 @@ def test_another_lm_head(place, trained, tmp_path):
     refused = started(place, "MR", tmp_path / "run", "--backbone", tmp_path / "other.pt", succeed=False)
     assert "other.pt has no LM head" in refused.last_line
     assert not (tmp_path / "run" / "checkpoint_last.pt").exists()
-
-
-def test_refused(place, tmp_path):
-    """Words of several tokens, and data that does not say how its text was encoded."""
-    plain = write_folder(tmp_path / "plain", pairs=False)
-    for data, options, named in (
-        (place / "MR-bin", ["--verbalisers", "bad,great"], "--verbalisers bad,great: 'bad' is 4 tokens"),
-        (plain, ["--template", "{0} <mask>", "--verbalisers", "great,terrible"], "preprocess.json is missing"),
-    ):
-        usual = ["--backbone", place / "model.pt", "--method", "prompt-tuning", "--predict-with", "mlm"]
-        refused = train(data, tmp_path / "run", *usual, "--max-update", 1, *options, succeed=False)
-        assert named in refused.last_line, refused.last_line
-    assert not list(tmp_path.rglob("*.pt"))
 
 
 def test_the_whole_model_is_trained_with_its_lm_head(place, tmp_path):

@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -77,6 +78,20 @@ def test_step_time(benchmark, tmp_path):
     }
 
 
+def test_variants_are_what_their_names_say():
+    worker, settings = import_module("step_worker"), replace(import_module("settings").SIZES["tiny"], threads=1)
+    names = [f"m-idpg-phm{ending}" for ending in ("", "-cached", "-grouped", "-checkpointed")]
+    cases = import_module("step_cases").chosen([*names, "lpt-naive", "lpt-naive-cached-states"])
+    steps = {case.name: worker.Steps(case, settings) for case in cases}
+    given = {name: each.batches[0][0].keys() for name, each in steps.items()}
+    assert given["m-idpg-phm-cached"] - given["m-idpg-phm"] == {"representation"}
+    assert given["lpt-naive-cached-states"] - given["lpt-naive"] == {"states"}
+    plain, cached, grouped, checkpointed = (steps[name] for name in names)
+    assert checkpointed.built["kept_mib"] < cached.built["kept_mib"] == plain.built["kept_mib"]
+    widths = [sum(batch["src_tokens"].size(1) for batch, _ in each.batches) for each in (plain, grouped)]
+    assert widths[1] < widths[0] and plain.built["tokens"] == grouped.built["tokens"]
+
+
 def test_scaling(benchmark, tmp_path):
     file, axes = tmp_path / "figures.json", ["--axes", "layers=1,2", "batch=4"]
     said = benchmark("scaling", *STEP, *axes, "--cases", "prompt-tuning", "--json", file)
@@ -107,16 +122,17 @@ def test_epoch(benchmark, tmp_path):
         assert (found["updates"], found["updates_per_epoch"], found["examples"]) == (2, 3, 44)
         assert found["epoch_s"] == pytest.approx(found["fill_s"] + found["first_update_s"] + 2 * found["update_s"])
     assert [name for name in cases if "filled_beforehand_s" in cases[name]] == ["m-idpg-phm-cache-warm"]
-    ratio = cases["m-idpg-phm"]["epoch_s"] / cases["prompt-tuning"]["epoch_s"]
-    assert tables["epoch"]["m-idpg-phm"][2] == f"{ratio:.2f}"
-    for method, found in figures["padding"].items():
-        assert 0 <= found["padding_grouped"] < found["padding"] < 1
-        ratio = cases[f"{method}-grouped"]["update_s"] / cases[method]["update_s"]
-        assert tables["padding"][method][-1] == f"{ratio:.2f}"
-    predicted = figures["prediction"]
-    ratio = predicted["m-idpg-phm-validate"]["seconds"] / predicted["prompt-tuning-validate"]["seconds"]
-    assert tables["prediction"]["m-idpg-phm-validate"][1] == f"{ratio:.2f}"
-    assert {(found["split"], found["examples"]) for found in predicted.values()} == {("test", 13)}
+    assert all(0 <= found["padding_grouped"] < found["padding"] < 1 for found in figures["padding"].values())
+    assert {(found["split"], found["examples"]) for found in figures["prediction"].values()} == {("test", 13)}
+
+    def ratio(part: str, figure: str, *names: str) -> str:
+        own, other = (figures[part][name][figure] for name in names)
+        return f"{own / other:.2f}"
+
+    assert tables["epoch"]["m-idpg-phm"][2] == ratio("epoch", "epoch_s", "m-idpg-phm", "prompt-tuning")
+    assert tables["padding"]["m-idpg-phm"][-1] == ratio("epoch", "update_s", "m-idpg-phm-grouped", "m-idpg-phm")
+    own, reference = "m-idpg-phm-validate", "prompt-tuning-validate"
+    assert tables["prediction"][own][1] == ratio("prediction", "seconds", own, reference)
     sizes = [checkpoints[f"m-idpg-phm{name}"]["bytes"] for name in ("-no-optimizer-state", "", "-full-model")]
     assert sizes == sorted(sizes) and tables["checkpoint"]["m-idpg-phm"][0] == f"{sizes[1]:,}"
 
@@ -251,18 +267,16 @@ EPOCH = ["{single}", "--backbone", "{model}", "--methods", "head-only"]
         ("step_time", ["--clock", "cpu", "--device", "cuda"], "--clock cpu"),
         ("step_time", ["--cases", "peft-lora", "--no-peers"], "--no-peers"),
         ("step_time", ["--no-peers", "--json", "/nowhere/figures.json"], "--json /nowhere/figures.json"),
-        ("scaling", ["--axes", "depth"], "--axes depth"),
         ("scaling", ["--axes", "layers=two"], "--axes layers=two"),
         ("scaling", ["--plot", "figure.gif"], "--plot figure.gif"),
         ("epoch", [*EPOCH, "--split", "test"], "{single} has no split test"),
         ("epoch", [*EPOCH, "--cpu", "--options", "--dropout", "2"], "head-only on {single} failed: fairseq_idpg: "),
-        ("predict_speed", ["{folder}"], "{folder}/reviews/test.tsv"),
         ("preprocess_time", ["--vocab", "none"], "none/encoder.json"),
         ("gpu", ["--limit", "0"], "--limit 0"),
     ],
 )
 def test_refused_in_one_line(benchmark, tmp_path, monkeypatch, script, words, named):
-    paths = {name: tmp_path / name for name in ("model", "single", "folder")}
+    paths = {name: tmp_path / name for name in ("model", "single")}
     if script == "epoch":
         write_folder(paths["single"], splits={"train": 12, "valid": 3})
         write_backbone(paths["model"], max_positions=512)

@@ -73,12 +73,9 @@ def backbone_path(named: str) -> str:
 
 
 def read_checkpoint(path: str, option: str, **how: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """(model options, tensors) of a fairseq RoBERTa, this package's or fairseq's own; ``how``: see ``read_file``.
+    """Return (model options of any type, tensors) of a fairseq RoBERTa, this package's or fairseq's own.
 
-    ``option`` is the one that named the file, for the error. The options are as they stand in the file, of any type.
-
-    Raises:
-        InputError: see ``read_file`` and ``check_is_roberta``.
+    ``option`` named the file, for errors; ``how``, and what is refused: see ``read_file`` and ``check_is_roberta``.
     """
     state = read_file(path, option, **how)
     return check_is_roberta(state, f"{option} {path}"), state["model"]
@@ -131,17 +128,11 @@ def recorded_sizes(backbone: Backbone) -> dict[str, Any]:
 
 @dataclass
 class Note:
-    """What is known of a file at rest.
+    """What is known of a file at rest."""
 
-    Attributes:
-        place: where it is kept.
-        file: see ``stat_file``.
-        digests: of its tensors, by the names that they are of. Empty: nobody has looked through the file.
-    """
-
-    place: Path
-    file: list[Any]
-    digests: dict[str, str]
+    place: Path  # where it is kept
+    file: list[Any]  # see ``stat_file``
+    digests: dict[str, str]  # of its tensors, by the names that they are of; empty: nobody has looked through the file
 
     def save(self, of_what: str, digest: str) -> None:
         """Note a digest, unless the file has changed meanwhile or is too new to tell."""

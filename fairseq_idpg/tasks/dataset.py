@@ -33,19 +33,13 @@ BUCKET = 1600  # examples that are sorted among themselves: 100 batches of 16
 
 
 class PromptPlaces(NamedTuple):
-    """What a ``PromptedDataset`` of N examples must know: how they are cut, and where the prompt goes in each.
+    """What a ``PromptedDataset`` of N examples must know: how they are cut, and where the prompt goes in each."""
 
-    ``shorten``: cuts an example to the room there is; ``before``: N, in front of which ``block`` is inserted into each
-    shortened example; ``block``: the inserted token row (placeholders, at position 4 between separators);
-    ``first_row``: N, place of the first placeholder in each example with its block; ``mask_index``: N, the same of the
-    ``<mask>`` of a template, None without one.
-    """
-
-    shorten: Shortener
-    before: np.ndarray
-    block: Tensor
-    first_row: np.ndarray
-    mask_index: np.ndarray | None = None
+    shorten: Shortener  # cuts an example to the room there is
+    before: np.ndarray  # N, in front of which ``block`` is inserted into each shortened example
+    block: Tensor  # the inserted token row (placeholders, at position 4 between separators)
+    first_row: np.ndarray  # N, place of the first placeholder in each example with its block
+    mask_index: np.ndarray | None = None  # N, the same of the ``<mask>`` of a template
 
 
 def place_prompts(

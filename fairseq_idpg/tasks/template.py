@@ -41,22 +41,16 @@ PIECES = re.compile(r"(\{0\}|\{1\}|<mask>)")
 
 @dataclass(frozen=True)
 class Template:
-    """A template in tokens: a pure function of the tokens of one example's sentences.
+    """A template in tokens: a pure function of the tokens of one example's sentences."""
 
-    Attributes:
-        parts: the number of a sentence, or tokens of the text; those of ``<mask>`` stand alone.
-        mask_part: which part is ``<mask>``.
-        spaced: the sentences that stand behind a space.
-        behind_space: the tokens of a sentence -> those that it has behind a space.
-        start, end: ``<s>`` and ``</s>``.
-    """
-
-    parts: tuple[int | tuple[int, ...], ...]
-    mask_part: int
-    spaced: tuple[int, ...]
-    behind_space: Callable[[Sequence[int]], list[int]]
-    start: int
-    end: int
+    parts: tuple[
+        int | tuple[int, ...], ...
+    ]  # the number of a sentence, or tokens of the text; ``<mask>``'s stand alone
+    mask_part: int  # which part is ``<mask>``
+    spaced: tuple[int, ...]  # the sentences that stand behind a space
+    behind_space: Callable[[Sequence[int]], list[int]]  # tokens of a sentence -> those that it has behind a space
+    start: int  # <s>
+    end: int  # </s>
 
     def place(self, number: int, sentence: Tensor) -> Tensor:
         """The tokens that the sentence ``number`` has in its place, from those of it alone, without ``</s>``."""

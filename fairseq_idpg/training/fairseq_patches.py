@@ -185,14 +185,6 @@ def is_ours(trainer: Any) -> bool:
 def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     if not is_ours(trainer):
         return theirs(cfg, trainer, **iterator)
-    OwnRun.training = True
-    try:
-        return _start_own(theirs, cfg, trainer, **iterator)
-    finally:
-        OwnRun.training = False
-
-
-def _start_own(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     check_configuration(trainer.cfg)
     install()  # fairseq-train may not have been imported before
     bind_trainer(trainer)
@@ -210,7 +202,11 @@ def _start_own(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any
     kept = getattr(trainer.get_model(), "kept", None)
     if kept is not None:
         kept.update(run=KeptOptions(trainer.cfg, resumes), patience=KeptPatience(resumes and not cfg.reset_meters))
-    extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
+    OwnRun.training = True
+    try:
+        extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
+    finally:
+        OwnRun.training = False
     if trainer.cfg.dataset.curriculum:  # fairseq's one loader for all epochs would shuffle none of them
         epoch_itr.reuse_dataloader = False
     # within an update fairseq would leave out the epoch's last batch, and then train all of it

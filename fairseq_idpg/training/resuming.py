@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -81,15 +82,13 @@ def _counters() -> Iterator[dict[str, Any]]:
         yield vars(command.should_stop_early)
 
 
+@dataclass
 class KeptPatience:
-    """How many validations in a row were no better, which fairseq forgets when it is started again.
+    """How many validations in a row were no better, which fairseq forgets when it is started again."""
 
-    Args:
-        resumes: whether the checkpoint that will be read is gone on with; otherwise its counter is not taken over.
-    """
+    resumes: bool  # the checkpoint that will be read is gone on with; otherwise its counter is not taken over
 
-    def __init__(self, resumes: bool):
-        self.resumes = resumes
+    def __post_init__(self) -> None:
         self._set({})
 
     def state_dict(self) -> dict[str, Any]:

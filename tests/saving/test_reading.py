@@ -60,6 +60,15 @@ def test_records_that_claim_to_be_larger(old, tmp_path):
     assert "larger than the file" in refusal(tmp_path / "claim.pt")
 
 
+def test_a_flipped_bit_in_a_backbone(old, tmp_path):
+    """Which carries no checksum of its values."""
+    weight = torch.load(old.backbone, weights_only=True)["model"]["encoder.sentence_encoder.layers.0.fc1.weight"]
+    data = bytearray(old.backbone.read_bytes())
+    data[data.index(weight.numpy().tobytes())] ^= 1
+    (tmp_path / "flipped.pt").write_bytes(data)
+    assert "CRC-32" in refusal(tmp_path / "flipped.pt", read_backbone)
+
+
 class Made:
     """What a pickle makes by a call of its own."""
 

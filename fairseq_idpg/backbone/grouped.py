@@ -178,7 +178,8 @@ class GroupedPass:
             pairs = list(zip(self.groups, additions))
             made = [None if addition is None else addition(group.of(x)).type_as(x) for group, addition in pairs]
             width = next(out.size(2) for out in made if out is not None)
-            nothing = x.new_zeros(len(x), x.size(1), width)
-            return torch.cat([group.of(nothing) if out is None else out for group, out in zip(self.groups, made)], 1)
+            sizes = [group.end - group.begin for group in self.groups]
+            parts = [x.new_zeros(len(x), n, width) if out is None else out for n, out in zip(sizes, made)]
+            return torch.cat(parts, 1)
 
         return joined

@@ -31,7 +31,9 @@ def clash(first: Method, second: Method) -> str:
     if both:
         return f"enter at the same place ({', '.join(both)})"
     one, other = (
-        part.representation and canonical_kind(part.representation) + " with dropout" * part.representation_dropout
+        canonical_kind(part.representation) + (" with dropout" if part.representation_dropout else "")
+        if part.representation
+        else ""
         for part in (first, second)
     )
     if one and other and one != other:

@@ -150,7 +150,7 @@ class MultiHeadAdapters(ScaledAdapters):
         return torch.bmm(hidden, up).transpose(0, 1).reshape(x.shape) + up_bias
 
 
-relu = partial(register_preset, adapter_activation="relu", adapter_dropout=0.1)
-relu("adapter-parallel", method=ParallelAdapters)
-relu("adapter-scaled-parallel", method=ParallelAdapters, adapter_scale="4")
-relu("adapter-multihead-parallel", method=MultiHeadAdapters)
+parallel = partial(register_preset, adapter_activation="relu", adapter_dropout=0.1)
+parallel("adapter-parallel", method=ParallelAdapters)
+parallel("adapter-scaled-parallel", method=ParallelAdapters, adapter_scale="4")
+parallel("adapter-multihead-parallel", method=MultiHeadAdapters)

@@ -144,7 +144,8 @@ ALONE = answered("a", 1, 1e-3, 70, 60.0)
 
 
 def test_the_learning_rate_is_that_of_the_first_tasks_dev(tmp_path):
-    assert transfer(tmp_path, RUNS) == {
+    found = transfer(tmp_path, RUNS)
+    assert [k for _, k, _ in found] == ["-", "-", "8"] and found == {
         ("MRPC → QQP", "-", "id-spam"): ["31.0±1.4", "62.0", "40.0", "51.0", "0.001"],
         ("MRPC → QQP", "-", "lpt-npg"): ["25.0 (n=1)", "50.0", "40.0", "45.0", "0.001"],
         ("MRPC → QQP", "8", "id-spam"): ["33.0 (n=1)", "missing", "missing", "missing", "0.0001"],

@@ -128,8 +128,8 @@ def curve(*scores):
 
 def test_means_over_the_seeds_at_the_chosen_rate(tmp_path):
     """Two seeds, of which one has a validation more; another rate; a task without curves."""
-    runs = [made.run("adapter", "CR", 1, dev=80, dev_curve=curve(50.0, 70.0, 80.0, 60.0))]
-    runs += [made.run("adapter", "CR", 2, dev=82, dev_curve=curve(60.0, 74.0, 82.0, 70.0, 99.0))]
+    runs = [made.run("adapter", "CR", 1, dev=82, dev_curve=curve(60.0, 74.0, 82.0, 70.0, 99.0))]
+    runs += [made.run("adapter", "CR", 2, dev=80, dev_curve=curve(50.0, 70.0, 80.0, 60.0))]
     runs += [made.run("adapter", "CR", seed, lr=1e-4, dev=10, dev_curve=curve(1.0, 2.0)) for seed in (1, 2)]
     runs += [made.run("lora", "CR", 1, dev_curve=curve(55.0, 65.0)), made.run("lora", "MR", 1)]
     found = report(tmp_path, runs, "--figure curves --tasks CR MR")

@@ -134,7 +134,8 @@ Text = Annotated[str, AfterValidator(printable)]
 Count = Annotated[int, Field(gt=0)]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 # YAML takes 5e-3, without a point, for a text
-Rate = Annotated[float, Field(strict=False, gt=0, allow_inf_nan=False)]
+read_text = BeforeValidator(lambda value: float(value) if isinstance(value, str) else value)
+Rate = Annotated[float, read_text, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Position = Annotated[int, Field(ge=min(POSITIONS), le=max(POSITIONS))]
 TaskName = Annotated[str, BeforeValidator(one_of(TASKS))]

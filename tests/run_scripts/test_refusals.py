@@ -25,7 +25,8 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"rows": ["adapter+compacter"]}, "adapter and compacter share --adapter-hidden-size"),
     ({"rows": [IDPG, IDPG]}, "two are called m-idpg-phm"),
     ({"rows": [{**IDPG, "tasks": ["CR"]}]}, "m-idpg-phm has the task CR"),
-    ({"lrs": ["fast"]}, "lrs 'fast'"),
+    ({"lrs": ["fast"]}, "lrs: could not convert string to float: 'fast'"),
+    ({"lrs": [True]}, "lrs True"),  # 1 to Python
     ({"seeds": [1.5]}, "seeds 1.5"),
     ({"seeds": [2**32]}, "seeds 4294967296"),
     ({"lr_seeds": [7]}, "lr_seeds [7]"),

@@ -16,21 +16,13 @@ from preprocess.writing import check_replaces_nothing, new_file, write_output
 
 from ..run.records import results_file
 from .choice import Choice, add_choice_options
+from .costs import costs_table, count_table, methods_table
 from .figures import FIGURES
 from .paper import papers
 from .records import Results, read_results
 from .render import FORMATS, SUFFIXES, Chart, Table, save
 from .scores import OVER, TESTS
-from .tables import (
-    SCORE_TABLES,
-    compared_table,
-    costs_table,
-    count_table,
-    methods_table,
-    overview,
-    score_table,
-    transfer_table,
-)
+from .tables import SCORE_TABLES, compared_table, overview, score_table, transfer_table
 
 IMAGES = (".png", ".svg", ".pdf")
 TEXTS = (".txt", *SUFFIXES)

@@ -14,12 +14,13 @@ from typing import Any
 from preprocess.errors import InputError
 
 from .choice import DIGITS, Choice, RowScores, Scope, Score, take_runs
+from .costs import printed_count, trainable_counts
 from .notes import in_one_line, protocol, score_note, settings_note, warnings
 from .paper import Compared, paper, papers
 from .records import PAIRS, POSITIONS, PROMPT, Results, grouped, is_prompted, kind_of, task_label
 from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table, score_text, signed_difference
 from .scores import mean_over, mean_test, std_of_mean
-from .tables import CHOSEN_BY, LEFT_OUT, belongs_to, find_runs, printed_count, trainable_counts
+from .tables import CHOSEN_BY, LEFT_OUT, belongs_to, find_runs
 
 SHARING = ("S", "M", "L")
 INPUTS = {"layer0": "layer 0", "previous": "previous layer"}

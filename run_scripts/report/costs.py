@@ -1,0 +1,272 @@
+"""The tables of what methods cost: parameters (Table 2), methods side by side, seconds of other papers.
+
+All of them raise InputError as ``take_runs`` does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from operator import itemgetter
+from statistics import mean, median
+from typing import Any
+
+from preprocess.errors import InputError
+from preprocess.tasks import TASKS
+
+from ..run.fairseq_train import seconds_per_update
+from .choice import (
+    Choice,
+    Score,
+    asked_columns,
+    only_architecture,
+    settle,
+    take_runs,
+)
+from .notes import (
+    in_one_line,
+    protocol,
+    score_note,
+    variants_note,
+    warnings,
+)
+from .paper import PAPER_ARCH, paper
+from .records import Results, Run, grouped, hardware_of, has_finished, task_label
+from .render import MISSING, NOTHING, Table
+from .tables import seeds_text
+
+# --- Table 2: of runs or, where a row has none, of the modules themselves ------------------------
+
+
+def printed_count(row: str) -> dict[str, Any] | None:
+    """Return the line of a row in Table 2; EFL trains what fine-tuning does."""
+    return paper().counts.get("fine-tuning" if row == "efl" else row)
+
+
+def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], dict[str, tuple[int | None, str]]]:
+    """Return the architecture, the paper's rows and those of runs, and row -> parameters, and whether runs say so.
+
+    Rows of the ablations are left out. A run that trains the whole backbone may say 0, as its method has no parameters:
+    then, too, they are counted.
+
+    Raises:
+        InputError: there are runs of several architectures, or prompt lengths of a row, and no choice among them; a row
+            has runs that train more and less.
+    """
+    runs = [run for run in results.runs if has_finished(run) and choice.accepts(run)]
+    runs = [run for run in runs if not paper().is_ablation(run["row"])]
+    arch = only_architecture(runs, results) or PAPER_ARCH
+    by_row = grouped(settle(runs, choice, results, ["prompt_length"]), itemgetter("row"))
+    of_runs = {row: only_count(results, row, of) for row, of in by_row.items()}
+    counted = _counted(arch) if any(not of_runs.get(row) for row in paper().counts) else {}
+    found: dict[str, tuple[int | None, str]] = {}
+    rows = list(dict.fromkeys([*paper().counts, *of_runs]))
+    for row in dict.fromkeys([*rows, *counted]):
+        count = of_runs.get(row) or counted.get(row, of_runs.get(row))
+        found[row] = count, NOTHING if count is None else "runs" if count == of_runs.get(row) else "counted"
+    return arch, rows, found
+
+
+def only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
+    found = sorted({run["trainable"] for run in runs})
+    if len(found) > 1:
+        raise InputError(
+            f"{results.place}: runs of {row} train {' and '.join(map(str, found))} parameters: name them apart"
+        )
+    return found[0]
+
+
+def counter() -> Any:
+    """Import what counts parameters where it is needed, as it loads torch and fairseq.
+
+    Undo what fairseq does to logging when it is imported: all messages of all libraries on stderr.
+    """
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    logging.disable(logging.INFO)
+    try:
+        from fairseq_idpg import count
+    finally:
+        logging.disable(logging.NOTSET)
+        root.setLevel(level)
+        root.handlers[:] = handlers
+    return count
+
+
+def _counted(arch: str) -> dict[str, int]:
+    count = counter()
+    from fairseq_idpg.models.config import SIZES
+
+    return {row.preset: row.own or row.of_backbone for row in count.counts(arch)} if arch in SIZES else {}
+
+
+def count_table(results: Results, choice: Choice) -> Table:
+    """Return ours, the paper's, and by how much ours is larger."""
+    arch, rows, counts = trainable_counts(results, choice)
+    groups = []
+    for row in choice.pick(rows):
+        (ours, source), theirs = counts[row], printed_count(row)
+        apart = ours / theirs["parameters"] - 1 if theirs and ours is not None and arch == PAPER_ARCH else None
+        cells = [MISSING if ours is None else f"{ours:,}", source, theirs["printed"] if theirs else NOTHING]
+        groups.append([[row, *cells, NOTHING if apart is None else f"{apart:+.1%}"]])
+    notes = [
+        f"architecture {arch}; classification heads are not counted",
+        "source: runs, or counted by building the modules where no run says",
+        "paper: RoBERTa-large, digits cut; its K is 1,024 and its M 1,024 K, but a million for fine-tuning",
+    ]
+    return Table("Table 2: trainable parameters", 1, ["method", "ours", "source", "paper", "difference"], groups, notes)
+
+
+# --- methods side by side ------------------------------------------------------------------------
+
+COST_HEADER = ["trainable", "s/update", "peak MiB"]
+COSTS = (
+    "trainable: parameters of the method, or of what it trains of the backbone, without the classification head",
+    "s/update: of fairseq's clock, without start-up, loading, validation and saving, in whole seconds for each 100 "
+    "updates; median of the runs; of the machine as it was, with whatever else ran there",
+    "peak MiB: the most that a run held, of the GPU where there was one, else of the process with all that it loads",
+)
+
+
+def runs_of(scores: Iterable[Score | None]) -> list[Run]:
+    return [run for score in scores if score for run in score.runs]
+
+
+def methods_table(results: Results, choice: Choice) -> Table:
+    """Return a line for each row with runs, sorted as ``fairseq_idpg``'s presets; costs are of the shown scores.
+
+    Of one task, the learning rate stands beside the score. Of several, they have a column each."""
+    if not choice.tasks:
+        of_any = replace(choice, tasks=tuple(TASKS))
+        done = [run for run in results.runs if has_finished(run) and run["k"] == choice.k and of_any.accepts(run)]
+        choice = replace(choice, tasks=tuple(filter({run["task"] for run in done}.__contains__, TASKS)))
+    scope = take_runs(results, choice, (choice.k,))
+    rows = {name: row for (_, name), row in scope.rows("k", "row").items()}
+    presets = list(counter().PRESETS)  # methods that are joined by + go to the end
+    of_row = {run["row"]: run.get("method") or run["row"] for run in scope.done}
+    places = {row: presets.index(of) if of in presets else len(presets) for row, of in of_row.items()}
+    names = sorted(choice.pick(rows), key=places.__getitem__)
+    shown = {name: [rows[name].get(task) for task in choice.tasks] for name in names}
+    runs = {name: runs_of(scores) for name, scores in shown.items()}
+    timed, left_out = on_one_hardware(runs)
+    groups = []
+    for name, scores in shown.items():
+        cells = [seeds_text(score, scope.seeds) if score else MISSING for score in scores]
+        if len(scores) == 1:
+            cells.append(f"{scores[0].lr:g}" if scores[0] else MISSING)
+        groups.append([[name, *cells, *_costs(results, name, runs[name], timed[name])]])
+    labels = [task_label(task, choice.k) for task in choice.tasks]
+    header = ["method", *(["test", "lr"] if len(labels) == 1 else labels), *COST_HEADER]
+    told = in_one_line([*left_out, *warnings(scope, scope.rows("k", "row"))])
+    more = [*COSTS[1:], *protocol(scope, choice.tasks)]
+    notes = [score_note(scope, "test"), COSTS[0], *told]
+    return Table(f"Methods on {', '.join(labels)}", 1, header, groups, notes, more)
+
+
+def on_one_hardware(rows: Mapping[str, Collection[Run]]) -> tuple[dict[str, list[Run]], list[str]]:
+    """Return of each row the runs whose seconds and memory can be compared with others', and a note on all else.
+
+    They are those on the hardware that most rows have runs on, of several such the one with most runs.
+    """
+    counts = Counter(hardware_of(run) for runs in rows.values() for run in runs)
+    of_rows = Counter(kind for runs in rows.values() for kind in {hardware_of(run) for run in runs})
+    taken = max(counts, key=lambda kind: (of_rows[kind], counts[kind], kind), default="")
+    others = sorted(kind for kind in counts if kind != taken)
+    left_out = f"those on {' and on '.join(others)} left out of them"
+    note = f"seconds and memory: of the {counts[taken]} runs on {taken} alone, {left_out}"
+    of_taken = {name: [run for run in runs if hardware_of(run) == taken] for name, runs in rows.items()}
+    return of_taken, [note] if others else []
+
+
+def _costs(results: Results, row: str, runs: Collection[Run], timed: Collection[Run]) -> list[str]:
+    """Return the cells of ``COST_HEADER``; ``timed``: those of the row's runs whose seconds and memory count."""
+    if not runs:
+        return [MISSING] * len(COST_HEADER)
+    seconds = [found for run in timed if (found := _seconds(results, run)) is not None]
+    peaks = [run["peak_mib"] for run in timed if run.get("peak_mib") is not None]
+    return [
+        f"{only_count(results, row, runs):,}",
+        f"{median(seconds):.3f}" if seconds else NOTHING,
+        f"{max(peaks):,.0f}" if peaks else NOTHING,
+    ]
+
+
+def _seconds(results: Results, run: Run) -> float | None:
+    """Return those of an update; of runs whose records do not say, by the log that they left beside their results."""
+    if "seconds_per_update" in run:
+        return run["seconds_per_update"]
+    log = results.log(run)
+    return None if log is None else seconds_per_update(log)
+
+
+# --- tables of other papers that count parameters or seconds -------------------------------------
+
+OURS = {
+    "training": "training: seconds of an update (fairseq's clock) by the batch size, which --max-tokens may cut short",
+    "prediction": "prediction: seconds for an example of the reported split, in batches of 64, with loading of batches "
+    "and, where an earlier pass has kept it, of M(x)",
+    "convergence": "seconds of an update (fairseq's clock) times the updates before the best checkpoint",
+}
+OTHER_MACHINES = "seconds of different machines cannot be compared, those of two rows on one machine can"
+
+
+def costs_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
+    return parameter_table(spec, choice) if "counts" in spec else seconds_table(spec, results, choice)
+
+
+def seconds_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
+    """Return seconds of ours and of the paper's machine, of the runs that a report shows."""
+    columns = asked_columns(spec["columns"], choice)
+    scope = take_runs(results, replace(choice, tasks=columns))
+    rows = scope.rows("row")
+    timed, left_out = on_one_hardware({name: runs_of(row.values()) for name, row in rows.items()})
+    kinds = [kind for kind in OURS if kind in spec]
+    printed, groups = spec[kinds[0]], []
+    for name in choice.pick([*printed, *rows]) if choice.rows else printed:
+        for kind in kinds:
+            known: dict[str, list[float]] = {column: [] for column in columns}
+            for run in timed.get(name, ()):
+                seconds = seconds_of(run, kind)
+                known[run["task"]] += [] if seconds is None else [seconds]
+            lines = [[name, kind, "ours", *(seconds_text(mean(of) if of else None) for of in known.values())]]
+            if theirs := spec[kind].get(name):
+                lines.append([name, kind, "paper", *(seconds_text(theirs.get(column)) for column in columns)])
+            groups.append(lines)
+    how = f"ours: means over seeds {', '.join(map(str, scope.seeds))} at the chosen learning rate"
+    more = [*(OURS[kind] for kind in kinds), spec["said"], variants_note(scope.done)]
+    header, notes = ["method", "of", "values", *columns], [how, OTHER_MACHINES, *left_out]
+    return Table(spec["heading"], 3, header, groups, notes, more)
+
+
+def seconds_of(run: Run, kind: str) -> float | None:
+    """Return one of ``OURS``; None where a record does not say."""
+    if kind == "prediction":
+        return run.get("seconds_per_prediction")
+    seconds, number = run.get("seconds_per_update"), run.get("batch_size" if kind == "training" else "best_update")
+    if seconds is None or number is None:
+        return None
+    return seconds / number if kind == "training" else seconds * number
+
+
+def seconds_text(value: float | None) -> str:
+    if value is None:
+        return MISSING
+    return f"{value:,.0f}" if value >= 10 else f"{value:.3f}"
+
+
+def parameter_table(spec: dict[str, Any], choice: Choice) -> Table:
+    """Return parameters counted by building the modules, and the paper's, for each architecture; runs say nothing."""
+    groups = []
+    rows: dict[str, dict[str, Any]] = spec["counts"]
+    for name in choice.pick(rows):
+        row, lines = rows[name], []
+        options = {option.replace("-", "_"): value for option, value in row.get("options", {}).items()}
+        for arch in (key for key in row if key.startswith("roberta_idpg")):
+            found = counter().count_preset(arch, row["method"], **options)
+            ours, theirs = found.own or found.of_backbone, row[arch]
+            lines.append([name, arch, f"{ours:,}", f"{theirs:,}", f"{ours / theirs - 1:+.1%}"])
+        groups.append(lines)
+    notes = ["ours: counted by building the modules; classification heads are not counted"]
+    return Table(spec["heading"], 2, ["method", "architecture", "ours", "paper", "difference"], groups, notes)

@@ -44,6 +44,15 @@ def test_prompts_stand_where_they_belong(folder, position):
     assert_prompts_in_place(task, task.load_dataset("train"), position)
 
 
+def test_caches_are_told_how_often_every_pair_is_there(folder):
+    texts = []
+    for swap in ("none", "append"):
+        task = make_task(folder, swap_pairs=swap)
+        task.stored = texts.append
+        task.load_dataset("train")
+    assert [text.copies for text in texts] == [1, 2] and texts[0].digest() != texts[1].digest()
+
+
 @settings(max_examples=10)
 @given(seed=st.integers(1, 100), no_shuffle=st.booleans())
 def test_order_holds_every_example_once(folder, seed, no_shuffle):

@@ -41,7 +41,7 @@ def scored(row, scores, **more):
 @pytest.fixture
 def counted(monkeypatch):
     """Parameters of rows without runs, without building the modules."""
-    monkeypatch.setattr("run_scripts.report.tables._counted", lambda arch: {"adapter": 1_622_784, "efl": 7})
+    monkeypatch.setattr("run_scripts.report.costs._counted", lambda arch: {"adapter": 1_622_784, "efl": 7})
 
 
 def test_figure_1_score_against_parameters(tmp_path, counted):

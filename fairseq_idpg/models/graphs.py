@@ -135,14 +135,22 @@ class TrainingGraphs:
         self.pool: Any = None
         self.passes, self.recording = 0, False
 
-    def run(self, model: Any, batch: dict[str, Tensor | None], padded: bool | None, head: str) -> Batch | None:
-        """What a pass gives, or None where it has to be launched as it is: the shape is new, or there is no GPU."""
+    def longer(
+        self, model: Any, batch: dict[str, Tensor | None], padded: bool | None
+    ) -> tuple[Batch, bool | None] | None:
+        """The batch as a pass reads it that may be recorded, and whether it has pads; None for passes that are not.
+
+        Those that are launched before there is a recording read it too: what dropout draws goes by the shape, and a
+        training that goes on records anew.
+        """
         given = {name: tensor for name, tensor in batch.items() if tensor is not None}
         if self.recording or not (model.training and usable(given["src_tokens"].device) and recordable(model)):
             return None
         # Batches without pads keep their length: attention needs no mask for them, which is faster.
-        if padded is not False:
-            given, padded = lengthened(given, model.encoder.sentence_encoder.padding_idx), True
+        return (given, padded) if padded is False else (lengthened(given, model.encoder.dictionary.pad()), True)
+
+    def run(self, model: Any, given: Batch, padded: bool | None, head: str) -> Batch | None:
+        """What a pass on a ``longer`` batch gives, or None where it has to be launched: its shape is new."""
         key = Key(tuple((name, tensor.shape) for name, tensor in given.items()), padded, head)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         if key not in self.recordings:

@@ -218,9 +218,13 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                 "mask_index": mask_index,
             }
             usual = states is None and inspect is None and not (return_all_hiddens or kwargs)
-            extra = self.graphs.run(self, batch, padded, classification_head_name) if usual else None
-            if extra is not None:
-                return extra.pop("logits"), extra
+            longer = self.graphs.longer(self, batch, padded) if usual else None
+            if longer is not None:
+                given, padded = longer
+                extra = self.graphs.run(self, given, padded, classification_head_name)
+                if extra is not None:
+                    return extra.pop("logits"), extra
+                src_tokens, prompted_tokens = given["src_tokens"], given.get("prompted_tokens")
         method, stack = self.method, self.encoder.sentence_encoder
         kind = None if method is None else method.representation
         if self.prompt_length and prompted_tokens is None or kind == GLOVE and representation is None:

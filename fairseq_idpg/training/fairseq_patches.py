@@ -245,6 +245,12 @@ def _load_optimizer(
     theirs: Callable, optimizer: Any, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
 ) -> None:
     own = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
+    unknown = next((name for name in optimizer_overrides or {} if name not in own[0]), None)
+    if unknown is not None:  # it would change nothing
+        raise InputError(
+            f"--optimizer-overrides: {unknown!r:.80} is no option of this optimizer, which has {', '.join(own[0])}: "
+            "leave it out"
+        )
     theirs(state_dict, optimizer_overrides)
     for group, options in zip(optimizer.param_groups, own):
         group.update({**options, **(optimizer_overrides or {})})

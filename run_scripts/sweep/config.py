@@ -128,6 +128,10 @@ def by_task(value: Any) -> Any:
     return {name: [other for other in value if str(other).lower() != name.lower()] for name in TASKS}
 
 
+def once_each(tasks: list[str]) -> list[str]:
+    return list(dict.fromkeys(tasks))
+
+
 Kind = TypeVar("Kind")
 Several = Annotated[list[Kind], Field(min_length=1)]
 Text = Annotated[str, AfterValidator(printable)]
@@ -143,7 +147,7 @@ Method = Annotated[Text, AfterValidator(lambda name: find_preset(name).name)]  #
 Folders = Text | dict[TaskName, Text]  # a folder of TASK-bin folders, or a folder for each task
 Setting = str | int | float | bool
 Options = Annotated[dict[str, Setting | list[Setting]], AfterValidator(hyphenated)]
-OtherTasks = Annotated[dict[TaskName, list[TaskName]], BeforeValidator(by_task)]
+OtherTasks = Annotated[dict[TaskName, Annotated[list[TaskName], AfterValidator(once_each)]], BeforeValidator(by_task)]
 
 
 class Place(NamedTuple):
@@ -173,7 +177,8 @@ class Keys(BaseModel):
             raise ValueError(f"{found!r} is no mapping of keys to values")
         known = one_of(cls.model_fields, "key ")
         for name in found:
-            known(name)
+            if name != known(name):  # pydantic would take Seeds for a stranger's key, and pass over it
+                raise ValueError(f"key {name} is unknown: write {known(name)}")
         return found
 
 
@@ -259,13 +264,15 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
 
 def _first_of(error: ValidationError) -> str:
     """The keys around the first mistake, its value and what is wanted; our own messages name the value themselves."""
-    first, *others = error.errors()
+    errors = error.errors()
+    # of a union of types, what is wrong within the value says more than that it is of another type
+    first = max((each for each in errors if each["loc"][:1] == errors[0]["loc"][:1]), key=lambda each: len(each["loc"]))
     keys = ": ".join(part for part in first["loc"] if isinstance(part, str) and part.isidentifier() and part != "str")
-    if first["type"] == "missing":
+    if first["type"] == "missing" and isinstance(first["loc"][-1], str):
         return f"{keys} is missing: write it"
     if first["type"] == "value_error":
         return f"{keys}: {first['ctx']['error']}".removeprefix(": ")
-    wanted = [each["msg"] for each in (first, *others) if each["input"] is first["input"]]  # by each type of a union
+    wanted = [each["msg"] for each in errors if each["input"] is first["input"]]  # by each type of a union
     return f"{keys} {first['input']!r}: {' or '.join(wanted)}"
 
 

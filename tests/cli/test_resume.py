@@ -132,6 +132,11 @@ def test_the_optimizer_goes_on_as_the_options_say(pairs, backbone, run, override
     assert {moment["step"] for moment in moments.values()} == {6}  # 3 of each epoch
 
 
+def test_an_option_that_the_optimizer_does_not_have(pairs, backbone, run):
+    options = ["--backbone", backbone, "--max-epoch", 2, "--optimizer-overrides", repr({"wieght_decay": 0.25})]
+    assert "--optimizer-overrides: 'wieght_decay'" in train(pairs, run, *options, succeed=False).last_line
+
+
 def test_the_best_score_of_another_training_is_no_best_score(pairs, backbone, run, tmp_path):
     """Nor is it with --reset-dataloader, which fairseq reads as the same training on other data."""
     state = torch.load(run / "checkpoint_last.pt", weights_only=True)

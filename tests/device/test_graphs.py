@@ -48,6 +48,16 @@ def test_a_cpu_records_nothing(place):
     assert trainer.model.graphs is not None and not trainer.model.graphs.seen
 
 
+def test_a_pass_before_there_is_a_recording_is_as_long(place, monkeypatch):
+    """Dropout draws by the shape: a training that goes on, and records anew, draws what one without a stop does."""
+    monkeypatch.setattr("fairseq_idpg.models.graphs.usable", lambda device: True)
+    model, lengths = (trainer := started(place, **IDPG)).model.train(), []
+    model.encoder.sentence_encoder.layers[0].register_forward_pre_hook(lambda _, given: lengths.append(len(given[0].x)))
+    given = batch(trainer)["net_input"]
+    model(**given, classification_head_name="sentence_classification_head")
+    assert given["prompted_tokens"].size(1) % BUCKET and lengths[-1] % BUCKET == 0 and not model.graphs.recordings
+
+
 def long(samples):
     """A batch as the recordings have it: dropout draws for pads too, so that other lengths have other draws."""
     given = {name: each for name, each in samples["net_input"].items() if name in ("src_tokens", "prompted_tokens")}

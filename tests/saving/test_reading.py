@@ -58,6 +58,11 @@ def test_records_that_claim_to_be_larger(old, tmp_path):
     at = data.rindex(b"PK\x01\x02") + 20  # the sizes of the last record in the archive's directory
     (tmp_path / "claim.pt").write_bytes(data[:at] + b"\xf0\xff\xff\xff" * 2 + data[at + 8 :])
     assert "larger than the file" in refusal(tmp_path / "claim.pt")
+    with zipfile.ZipFile(old.checkpoint) as whole, zipfile.ZipFile(tmp_path / "packed.pt", "w") as archive:
+        for record in whole.infolist():  # one of them packed: torch would map its bytes as they stand
+            packed = zipfile.ZIP_DEFLATED if record.filename.endswith("version") else zipfile.ZIP_STORED
+            archive.writestr(record.filename, whole.read(record), packed)
+    assert "packed" in refusal(tmp_path / "packed.pt")
 
 
 def test_a_flipped_bit_in_a_backbone(old, tmp_path):

@@ -66,6 +66,13 @@ def test_what_is_missing():
         check_arguments(args)
 
 
+def test_a_folder_whose_name_fairseq_would_cut():
+    args = training_arguments()
+    args.data = "run_12:30-bin"
+    with pytest.raises(InputError, match="run_12:30-bin"):
+        check_arguments(args)
+
+
 @pytest.mark.parametrize(
     "tokens",
     [{"init_token": None}, {"init_token": 55}, {"init_token": 1}, {"init_token": 4}]

@@ -71,6 +71,11 @@ def test_numbers_without_a_point_and_texts_as_they_stand(plan, monkeypatch):
     assert (sweep.backbone, sweep.options["a"]) == ("${oc.env:SECRET}", "${b}")
 
 
+def test_a_task_is_answered_once(plan):
+    assert plan(eval_tasks=["CR", "cr", "RTE"]).eval_tasks["RTE"] == ["CR"]
+    assert plan(eval_tasks={"rte": ["cr", "CR"]}).eval_tasks == {"RTE": ["CR"]}
+
+
 def test_supplementary_training_comes_once_for_each_row_and_position(plan, world):
     how = {"data": str(world.data / "MNLI-bin"), "max_epoch": 1, "seed": 9}
     keys = {"positions": [[0, 0], [0, "best"], [4, None], 2], "tasks": ["RTE"], "seeds": [1]}
@@ -90,6 +95,7 @@ def test_supplementary_training_comes_once_for_each_row_and_position(plan, world
     assert len(first_stage(plan(**keys, supplementary={**how, "keep": []}, rows=["adapter"]))) == 2
 
 
+LEAST = "backbone: model.pt\ntasks: [CR]\nrows: [adapter]\n"
 NAMES = "abcdefghijz"
 BOMB = "".join(f"{name}{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip(NAMES, NAMES[1:]))
 MERGED = "".join(
@@ -105,6 +111,9 @@ MERGED = "".join(
         ("lrs: [1]\nseeds: [1]\nlrs: [2]", "lrs stands twice, on lines 1 and 3"),
         ("rows:\n  - {method: adapter, method: compacter}", "method stands twice, on lines 2 and 2"),
         ("x: &x {a: 1}\nrows: [{k: &y {<<: *x, a: 2}}]\nz: {<<: *y, a: 5}", "key x is unknown"),  # not twice
+        ("Seeds: [1]", "key Seeds is unknown: write seeds"),
+        (f"{LEAST}data: {{CX: a}}", "data: CX: CX is unknown"),
+        (f"{LEAST}positions: [[4]]", "positions [4]"),
         ("[" * 5000, ""),
         (f"a: &a [x]\n{BOMB}b: *z", "aliases"),
         (f"a: &a {{x: 1}}\n{MERGED}", "aliases"),

@@ -1,7 +1,6 @@
 """Byte for byte the folders that the paper's authors published, wherever a raw file of them is at hand.
 
-Comparable from raw files: valid (= test) of CR, valid of MRPC and STS-B; RTE's and MR's published folders are only at
-hand as decoded text. From that text, which is the content of the published folders, also every other split.
+RTE's and MR's published folders are only at hand as decoded text.
 """
 
 import shutil

@@ -17,25 +17,12 @@ from tests.folders import write_folder, write_indexed
 from tests.preprocess.commands import run, write_vocab
 
 SPLITS = {"train": 24, "valid": 13}
-KINDS = {"pairs": {}, "scores": {"regression": True, "pairs": False}}
-
-
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory):
-    """{kind: folder}, with checksums as our own preprocess leaves them."""
-    root = tmp_path_factory.mktemp("sources")
-    made = {kind: write_folder(root / kind, splits=SPLITS, **options) for kind, options in KINDS.items()}
-    for folder in made.values():
-        write_checksums(folder)
-    return made
 
 
 @pytest.fixture
-def folder(sources, tmp_path):
+def folder(tmp_path):
     """Pairs as fairseq-preprocess makes them: without checksums."""
-    copied = shutil.copytree(sources["pairs"], tmp_path / "data")
-    (copied / RECORD).unlink()
-    return copied
+    return write_folder(tmp_path / "data", splits=SPLITS)
 
 
 # --- each rule, without checksums ----------------------------------------------------------------
@@ -62,7 +49,6 @@ def changed(row, place, value):
         ("input1/valid", changed(2, 0, 55), "input1/valid.* example 3"),
         ("input0/valid", changed(12, 0, 1), "input0/valid.* example 13"),
         ("label/valid", changed(1, 0, 3), "label/valid.* example 2"),
-        ("label/valid", changed(1, 1, 4), "label/valid.* example 2"),
         ("label/valid", lambda rows: [[4, 4, 2], *rows[1:]], "label/valid.* example 1"),
         ("label/valid", lambda rows: rows[1:], "label 12"),
     ],
@@ -78,12 +64,7 @@ def test_rows_that_are_wrong(folder, name, change, named):
 
 @pytest.mark.parametrize(
     ("place", "format_", "value"),
-    [
-        (4, "<i", 0),  # a row without tokens
-        (8, "<i", 2**30),
-        (13 * 4 + 8, "<q", 1),  # a row that begins within another
-        (13 * 4 + 16, "<q", -2),
-    ],
+    [(4, "<i", 0), (13 * 4 + 8, "<q", 1)],  # a row without tokens, and one that begins within another
 )
 def test_rows_at_wrong_places(folder, place, format_, value):
     """A number of the index, counted in bytes behind its head, is another."""
@@ -110,24 +91,20 @@ def test_fairseqs_other_formats(folder):
 @pytest.mark.parametrize(
     ("name", "change", "named"),
     [
-        *(
-            ("label/valid.label", lambda _, new=text: new, f"valid.label line {line}")
-            for text, line in {"nan\n": 1, "0.5\nhigh\n": 2, "0.5\n\n0.5\n": 2}.items()
-        ),
+        ("label/valid.label", lambda _: "nan\n", "valid.label line 1"),
+        ("label/valid.label", lambda _: "0.5\n\n0.5\n", "valid.label line 2"),
         ("label/valid.label", lambda _: "0.5\n", "label 1"),
         ("input0/dict.txt", lambda text: text + "w3 1\n", "input0/dict.txt line 51"),
         ("input0/dict.txt", lambda text: "<pad> 1\n" + text, "input0/dict.txt line 1"),
-        ("input0/dict.txt", lambda text: text.replace("w7 1", "w7"), "input0/dict.txt line 8"),
         ("input0/dict.txt", lambda text: text.replace("w7 1", "w7 -1"), "input0/dict.txt line 8"),
         ("input0/dict.txt", lambda text: text.replace("w7 1", "w7x 1"), "input0/dict.txt and .*input1/dict.txt"),
         ("label/dict.txt", lambda text: text.replace("1 1", "0 1"), "label/dict.txt line 2"),
         ("label/dict.txt", lambda text: "madeupword0000 0\n" + text, "label/"),
     ],
 )
-def test_scores_and_dictionaries(sources, folder, tmp_path, name, change, named):
+def test_scores_and_dictionaries(folder, tmp_path, name, change, named):
     if name == "label/valid.label":
-        folder = shutil.copytree(sources["scores"], tmp_path / "scores")
-        (folder / RECORD).unlink()
+        folder = write_folder(tmp_path / "scores", splits=SPLITS, regression=True, pairs=False)
     path = folder / name
     path.write_text(change(path.read_text()), errors="surrogateescape")
     with pytest.raises(InputError, match=named):
@@ -138,9 +115,10 @@ def test_scores_and_dictionaries(sources, folder, tmp_path, name, change, named)
 
 
 @pytest.fixture
-def recorded(sources, tmp_path):
+def recorded(folder):
     """Pairs, with the checksums that our own preprocess leaves."""
-    return shutil.copytree(sources["pairs"], tmp_path / "recorded")
+    write_checksums(folder)
+    return folder
 
 
 def test_a_changed_file_is_named_with_the_remedy(recorded):
@@ -159,17 +137,9 @@ def test_a_file_that_is_gone(recorded, name):
         check_split(DataFolder(recorded), "valid")
 
 
-def test_a_split_that_was_added_by_hand(recorded):
-    for file in recorded.glob("*/valid.*"):
-        shutil.copy(file, file.with_name(f"test{file.suffix}"))
-    with pytest.raises(InputError, match="input0/test.idx"):
-        check_split(DataFolder(recorded), "test")
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff", b"no checksum\n"])
-def test_a_damaged_record(recorded, content):
-    (recorded / RECORD).write_bytes(content)
-    with pytest.raises(InputError, match="sha256.txt"):
+def test_a_damaged_record(recorded):
+    (recorded / RECORD).write_text("no checksum\n")
+    with pytest.raises(InputError, match=RECORD):
         DataFolder(recorded)
 
 
@@ -182,9 +152,9 @@ def test_preprocess_and_few_shot_leave_checksums(tmp_path):
     assert run(["x", "--from-tsv", *files, *options]) == 0
     assert run(["few-shot", "x", "--data", f"{tmp_path}/x-bin", "--out", str(tmp_path), "--k", "3", "--dev", "9"]) == 0
     for folder in (tmp_path / "x-bin", tmp_path / "x-K3-seed1-bin"):
-        data = DataFolder(folder)
-        assert set(data.record) == {"preprocess.json", *(str(file.relative_to(folder)) for file in folder.glob("*/*"))}
-        assert [check_split(data, split) for split in data.splits]
+        assert set(DataFolder(folder).record) == {
+            *("preprocess.json", *(str(file.relative_to(folder)) for file in folder.glob("*/*")))
+        }
         (folder / "preprocess.json").write_text('{"bpe": "gpt2"}')
         with pytest.raises(InputError, match="preprocess.json"):
             DataFolder(folder)

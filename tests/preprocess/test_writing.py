@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
-import signal
 import time
 from pathlib import Path
 
@@ -19,45 +18,17 @@ FORK = multiprocessing.get_context("fork")
 MAKERS = {"folder": new_folder, "file": new_file, "scratch": scratch_folder}
 
 
-def hold(kind: str, path: Path) -> None:
+def hold(kind: str, path: Path, ready) -> None:
     """Fills a folder or file until it is killed."""
     with MAKERS[kind](path) as work:
-        if kind == "file":
-            work.write_text("half")
-        else:
-            (work / "half").write_text("half")
-        path.with_name("ready").write_text("")
+        (work if kind == "file" else work / "half").write_text("half")
+        ready.set()
         time.sleep(60)
 
 
-@pytest.fixture
-def holder(tmp_path):
-    """Starts a process that fills ``tmp_path/out/x-bin``."""
-    started = []
-
-    def start(kind: str) -> multiprocessing.process.BaseProcess:
-        process = FORK.Process(target=hold, args=(kind, tmp_path / "out" / "x-bin"))
-        process.start()
-        started.append(process)
-        while not (tmp_path / "out" / "ready").exists():
-            time.sleep(0.01)
-        (tmp_path / "out" / "ready").unlink()
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.join()
-
-
-def kill(process) -> None:
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
-
-
 def make(kind: str, path: Path) -> None:
-    with MAKERS["folder" if kind == "scratch" else kind](path) as work:
-        (work / "new").write_text("new") if kind != "file" else work.write_text("new")
+    with new_file(path) if kind == "file" else new_folder(path, overwrite=True) as work:
+        (work if kind == "file" else work / "new").write_text("new")
 
 
 def names(folder: Path) -> list[str]:
@@ -65,31 +36,41 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", list(MAKERS))
-def test_what_a_killed_call_left_is_swept_up_by_the_next(kind, holder, tmp_path):
-    kill(holder(kind))
-    left = names(tmp_path / "out")
-    assert len(left) == 1 and left[0].startswith(".x-bin.")
-    make(kind, tmp_path / "out" / "x-bin")
-    assert names(tmp_path / "out") == ["x-bin"]
+def test_what_a_living_process_fills_stays_and_a_killed_ones_is_swept_up(kind, tmp_path):
+    ready = FORK.Event()
+    process = FORK.Process(target=hold, args=(kind, tmp_path / "x-bin", ready))
+    process.start()
+    try:
+        assert ready.wait(60)
+        (half,) = names(tmp_path)
+        assert half.startswith(".x-bin.")
+        make(kind, tmp_path / "x-bin")
+        assert names(tmp_path) == [half, "x-bin"]
+    finally:
+        process.kill()
+        process.join()
+    make(kind, tmp_path / "x-bin")
+    assert names(tmp_path) == ["x-bin"]
 
 
-@pytest.mark.parametrize("kind", list(MAKERS))
-def test_what_a_living_process_fills_stays(kind, holder, tmp_path):
-    holder(kind)
-    before = names(tmp_path / "out")
-    make(kind, tmp_path / "out" / "x-bin")
-    assert names(tmp_path / "out") == [*before, "x-bin"]
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_a_folder_stays_until_the_new_one_is_whole(fails, tmp_path, monkeypatch):
+    """Ctrl-C while it is filled, and errors at either of the two renames."""
+    make("folder", tmp_path / "x-bin")
+    calls, rename = [], os.rename
 
+    def failing(*places):
+        calls.append(places)
+        if len(calls) == fails:
+            raise OSError(errno.EIO, "Input/output error")
+        rename(*places)
 
-def test_a_folder_is_replaced_when_the_new_one_is_whole(tmp_path):
-    for content in ("1", "2"):
-        with new_folder(tmp_path / "f", overwrite=True) as work:
-            (work / "x").write_text(content)
-    assert (tmp_path / "f" / "x").read_text() == "2" and names(tmp_path) == ["f"]
-    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "f", overwrite=True) as work:
-        (work / "x").write_text("3")
-        raise KeyboardInterrupt
-    assert (tmp_path / "f" / "x").read_text() == "2" and names(tmp_path) == ["f"]
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises((KeyboardInterrupt, OSError)), new_folder(tmp_path / "x-bin", overwrite=True) as work:
+        (work / "newer").write_text("")
+        if not fails:
+            raise KeyboardInterrupt
+    assert names(tmp_path) == ["x-bin"] and names(tmp_path / "x-bin") == ["new"]
 
 
 def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
@@ -121,27 +102,9 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
         (left / part).mkdir(parents=True)
         (left / part / part).write_text(part)
     (left / "lock").write_text("")
-    with pytest.raises(InputError, match="x-bin"):
-        make("folder", tmp_path / "x-bin")
+    with pytest.raises(InputError, match="x-bin"), new_folder(tmp_path / "x-bin"):
+        pass
     assert names(tmp_path) == ["x-bin"] and names(tmp_path / "x-bin") == ["old"]
-
-
-@pytest.mark.parametrize(("before", "error"), [(0, KeyboardInterrupt), (1, OSError(errno.EIO, "Input/output error"))])
-def test_a_folder_whose_replacement_fails_stays(before, error, tmp_path, monkeypatch):
-    """Ctrl-C and errors at either of the two renames."""
-    make("folder", tmp_path / "x-bin")
-    calls, rename = [], os.rename
-
-    def failing(*places):
-        calls.append(places)
-        if len(calls) == before + 1:
-            raise error
-        rename(*places)
-
-    monkeypatch.setattr(os, "rename", failing)
-    with pytest.raises((KeyboardInterrupt, OSError)), new_folder(tmp_path / "x-bin", overwrite=True) as work:
-        (work / "newer").write_text("")
-    assert names(tmp_path) == ["x-bin"] and names(tmp_path / "x-bin") == ["new"]
 
 
 def test_without_locks_nothing_is_swept_up(tmp_path, monkeypatch):
@@ -156,12 +119,10 @@ def test_without_locks_nothing_is_swept_up(tmp_path, monkeypatch):
     assert names(tmp_path) == [left.name, "x-bin"]
 
 
-@pytest.mark.parametrize(("kind", "number"), [("folder", errno.ENOSPC), ("file", errno.EACCES)])
-def test_errors_name_what_was_asked_for(kind, number, tmp_path):
-    with pytest.raises(OSError) as error, MAKERS[kind](tmp_path / "x-bin") as work:
-        raise OSError(number, os.strerror(number), str(work / "input0"))
-    assert error.value.filename == str(tmp_path / "x-bin") and error.value.filename2 is None
-    assert names(tmp_path) == []
+def test_errors_name_what_was_asked_for(tmp_path):
+    with pytest.raises(OSError) as error, new_folder(tmp_path / "x-bin") as work:
+        raise OSError(errno.EACCES, "Permission denied", str(work / "input0"))
+    assert error.value.filename == str(tmp_path / "x-bin") and names(tmp_path) == []
 
 
 # --- results under the name that an option gives --------------------------------------------------

@@ -84,13 +84,9 @@ def install_hub(monkeypatch, load_dataset, version="4.0.0"):
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(__version__=version, load_dataset=load_dataset))
 
 
-class FakeLabels:
-    names = ["neg", "pos"]
-
-
 class FakeDataset(list):
     """Rows as `datasets` gives them."""
 
     column_names = ["text", "label"]
-    features = {"label": FakeLabels()}
+    features = {"label": types.SimpleNamespace(names=["neg", "pos"])}
     _fingerprint = "abc"

@@ -81,27 +81,3 @@ def write_lines(path: Path, lines: list[str]) -> None:
 
 def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
-
-
-def field(message: bytes, wanted: int) -> bytes:
-    """The last field of this number in a protocol buffer (transformers would need the protobuf package)."""
-    at, value = 0, b""
-
-    def varint() -> int:
-        nonlocal at
-        start = at
-        while message[at] & 0x80:
-            at += 1
-        at += 1
-        return sum((byte & 0x7F) << 7 * i for i, byte in enumerate(message[start:at]))
-
-    while at < len(message):
-        number, wire = divmod(varint(), 8)
-        size = {0: None, 1: 8, 2: None, 5: 4}[wire]
-        if wire == 0:
-            varint()
-            continue
-        size = varint() if size is None else size
-        value = message[at : at + size] if number == wanted else value
-        at += size
-    return value

@@ -76,7 +76,6 @@ def sentencepiece(xlmr, tmp_path_factory):
     path = tmp_path_factory.mktemp("dictionary") / "dict.txt"
     path.write_bytes(encoder.dictionary_bytes())
     dictionary = Dictionary.load(str(path))
-    assert dictionary.symbols == encoder.symbols
     bpe = SentencepieceBPE(SentencepieceConfig(sentencepiece_model=str(xlmr / MODEL)))
 
     def fairseq_ids(line):
@@ -99,24 +98,18 @@ def test_sentencepiece_as_its_model_and_fairseq_and_back(sentencepiece, line):
         assert ids_of(encoder, encoder.decode(rows)) == rows
 
 
-def test_special_token_among_the_pieces(tmp_path):
-    """No text becomes padding or the end of a sentence, even where a model was told to find such a symbol."""
-    train(tmp_path, user_defined_symbols=["<pad>"])
-    write_lines(tmp_path / "dict.txt", ["▁the 9", "▁ 5"])
-    assert symbols_of(load_encoder("sentencepiece", tmp_path), "the <pad>") == ["▁the", "▁", "<unk>"]
-
-
 @pytest.mark.parametrize(
-    "options",
+    ("options", "text"),
     [
-        {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1},
-        {"user_defined_symbols": ["<mask>"]},
+        ({"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}, "the 𝄞"),
+        ({"user_defined_symbols": ["<mask>"]}, "the 𝄞"),
+        ({"user_defined_symbols": ["<pad>"]}, "the <pad>"),  # no text becomes padding or the end of a sentence
     ],
 )
-def test_model_that_is_not_laid_out_as_xlmr(options, tmp_path):
+def test_model_that_is_not_laid_out_as_xlmr(options, text, tmp_path):
     assert "dict.txt" in complaint("sentencepiece", train(tmp_path, **options))
     write_lines(tmp_path / "dict.txt", ["▁the 9", "▁ 5", "<mask> 1"])  # then it is as good as any
-    assert symbols_of(load_encoder("sentencepiece", tmp_path), "the 𝄞") == ["▁the", "▁", "<unk>"]
+    assert symbols_of(load_encoder("sentencepiece", tmp_path), text) == ["▁the", "▁", "<unk>"]
 
 
 # BERT's word pieces

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import sys
+import types
 
 import pytest
 
@@ -50,14 +51,6 @@ def test_classes_by_frequency_or_in_the_order_given(commands):
     assert commands.ok("x", *files).label_names == ["no", "yes"]
     ordered = commands.ok("x", *files, "--labels", "yes", "no", "maybe", "--overwrite")
     assert ordered.label_names == ["yes", "no", "maybe"] and commands.labels(ordered, "train") == ["yes", "no", "no"]
-
-
-def test_options_with_several_values_may_be_given_twice(commands):
-    path = commands.write("x.tsv", PAIRS)
-    files = ["--from-tsv", f"train={path}", "--from-tsv", f"valid={path}"]
-    data = commands.ok("x", *files, "--text-columns", "a", "--text-columns", "b", "--labels", "1", "--labels", "4")
-    assert data.splits == ["train", "valid"] and data.label_names == ["1", "4"]
-    assert [commands.texts(data, "valid", part) for part in data.inputs] == [["one a", "two a"], ["one b", "two b"]]
 
 
 @pytest.mark.parametrize(
@@ -175,33 +168,30 @@ def test_a_class_that_looks_like_a_hidden_label(commands):
 # --- the Hugging Face hub -------------------------------------------------------------------------
 
 
-def test_hub(commands, monkeypatch):
+@pytest.mark.parametrize(
+    ("features", "labels", "options", "found"),
+    [
+        ({"label": types.SimpleNamespace(names=["neg", "pos"])}, {"train": [1, 0], "test": [-1]}, [], ["pos", "neg"]),
+        # glue/stsb has -1.0 for every score of its test set
+        ({"label": object()}, {"train": [2.5, -1.0], "test": [-1.0, -1.0]}, ["--regression", "5"], ["0.5", "-0.2"]),
+    ],
+)
+def test_hub(features, labels, options, found, commands, monkeypatch):
     """The interface of `datasets` that is used."""
-    splits = {
-        "train": FakeDataset([{"text": "good", "label": 1}, {"text": "bad", "label": 0}]),
-        "test": FakeDataset([{"text": "unknown", "label": -1}]),
-    }
+    splits = {}
+    for split, values in labels.items():
+        splits[split] = FakeDataset({"text": f"{split} {number}", "label": it} for number, it in enumerate(values))
+        splits[split].features = features
     install_hub(monkeypatch, lambda path, config, split: {("d", "c"): splits}[path, config][split])
-    data = commands.ok("x", "--from-hub", "d:c", "--splits", "train=train", "test=test", *TEXT)
-    assert commands.texts(data, "train") == ["good", "bad"] and commands.labels(data, "train") == ["pos", "neg"]
-    assert commands.texts(data, "test") == ["unknown"] and not data.has_labels("test")
+    data = commands.ok("x", "--from-hub", "d:c", "--splits", "train=train", "test=test", *TEXT, *options)
+    assert commands.texts(data, "train") == ["train 0", "train 1"] and commands.texts(data, "test")[0] == "test 0"
+    assert (data.targets("train") if options else commands.labels(data, "train")) == found
+    assert not data.has_labels("test")
+
+
+def test_the_hub_without_its_package(commands, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    assert commands.run("y", "--from-hub", "d", *TEXT) == 1
-    assert "pip install 'datasets" in commands.capsys.readouterr().err
-
-
-def test_scores_that_the_hub_hides_are_none(commands, monkeypatch):
-    """glue/stsb has -1.0 for every score of its test set."""
-
-    class Scores(FakeDataset):
-        features = {"label": object()}
-
-    scores = {"train": [2.5, -1.0], "test": [-1.0, -1.0], "test1": [2.5, -1.0]}
-    splits = {name: Scores({"text": "a", "label": score} for score in given) for name, given in scores.items()}
-    install_hub(monkeypatch, lambda path, config, split: splits[split])
-    chosen = ["--splits", *(f"{name}={name}" for name in splits), *SCORES, "5"]
-    data = commands.ok("x", "--from-hub", "glue:stsb", *chosen)
-    assert data.targets("train") == data.targets("test1") == ["0.5", "-0.2"] and not data.has_labels("test")
+    assert "pip install 'datasets" in commands.fails("y", "--from-hub", "d", *TEXT)
 
 
 # --- what is said of it ----------------------------------------------------------------------------

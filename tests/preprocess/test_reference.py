@@ -3,7 +3,6 @@
 RTE's and MR's published folders are only at hand as decoded text.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -79,14 +78,3 @@ def test_unlabelled_test_split_from_the_published_text(folder, header, tmp_path)
     ours = make(tmp_path, folder, "--raw", tmp_path / "raw", "--splits", "test")
     same_bytes(ours, REFERENCE / f"{folder}-bin", files_of("test", 2, ()))
     assert not list((ours / "label").glob("test*"))
-
-
-def test_a_zip_archive_is_the_same_as_its_folder(tmp_path):
-    folder = tmp_path / "glue" / "RTE"
-    folder.mkdir(parents=True)
-    shutil.copy(RAW / "RTE-dev.tsv", folder / "dev.tsv")
-    archive = shutil.make_archive(str(tmp_path / "RTE"), "zip", tmp_path / "glue")
-    ours = make(tmp_path / "1", "RTE", "--raw", tmp_path / "glue", "--splits", "valid")
-    for raw in (archive, tmp_path):
-        zipped = make(tmp_path / f"from-{Path(raw).name}", "RTE", "--raw", raw, "--splits", "valid")
-        same_bytes(zipped, ours, files_of("valid", 2))

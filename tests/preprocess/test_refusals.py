@@ -66,8 +66,6 @@ REFUSED = [  # arguments, files, what the line names
     (*own("t.tsv", b"t\tlabel\nok\t1\n" + b"a" * (3 << 20), *TEXT), "t.tsv line 3"),
     (*own("t.tsv.gz", gzip.compress(TABLE.encode() * 999, mtime=0)[:-9], *TEXT), "t.tsv.gz"),
     # columns and rows
-    (*own("t.tsv", b"t\tlabel\ra\t1\rb\t0\r", *TEXT), "t.tsv"),
-    (*own("t.tsv", "\ufefft,label\r\none,1\r\n", *TEXT), "tabs for tsv"),
     (*own("t.csv", "t,label,t,id,id\nA,1,B,1,1\n", "--text-columns", "id"), "t.csv has two columns id:"),
     (*own("t.tsv", "good\t1\nbad\t0\n", *BY_NUMBER, "3"), "t.tsv has no examples, and line 1"),
     (*own("t.csv", 't,label\nfine,1\n"never closed,0\nmore,1\n', *TEXT), "t.csv line 3"),
@@ -91,14 +89,11 @@ REFUSED = [  # arguments, files, what the line names
         (*own("t.tsv", TABLE, *options), named)
         for options, named in [
             ([], "--text-columns"),
-            (["--text-columns", "t", "t"], "--text-columns t t"),
             (["--no-header", "--text-columns", "1", "02", "--label-column", "2"], "--text-columns"),
             (["--text-columns", "00", "--no-header"], "column 00: with --no-header"),
-            ([*TEXT, "--raw", "."], "--raw"),
             ([*SCORES, "--efl"], "--efl"),
             ([*TEXT, "--labels", "1", "--efl"], "--efl"),
             ([*TEXT, "--swap-pairs", "append"], "--swap-pairs append"),
-            ([*TEXT, "--from-tsv", "train=again"], "--from-tsv"),
             ([*TEXT, "--labels", "1", "1"], "--labels 1 1"),
             ([*TEXT, "--labels", "<unk>", "1"], "--labels: label '<unk>'"),
         ]

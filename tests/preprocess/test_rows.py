@@ -35,8 +35,7 @@ def test_a_malformed_row_of_a_test_split_keeps_its_place(kind, commands, monkeyp
     own = ("x", f"--from-{kind}", f"train={known}", f"valid={path}", "--text-columns", "text")
     test = (*own[:3], f"test={path}", *own[4:])
     assert f"{path} line {2 + bool(sign)}: " in (error := commands.fails(*test)) and "--skip-bad" in error
-    workers = ["--workers", "2"] if kind == "tsv" else []
-    for options in ((*test, "--skip-bad", *workers), own):
+    for options in ((*test, "--skip-bad"), own):
         data = commands.ok(*options, "--overwrite")
         split = data.splits[-1]
         assert commands.texts(data, split) == ["a", "b", "c", "d", "e"]

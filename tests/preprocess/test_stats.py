@@ -51,16 +51,6 @@ def test_command(in_tmp, capsys):
     assert sorted(path.name for path in in_tmp.iterdir()) == ["data", "stats.png", "sub"]
 
 
-def test_labels_are_no_commands_to_the_terminal(in_tmp, capsys):
-    """Nor columns of megabytes."""
-    folder = write_folder(in_tmp / "data")
-    names = folder / "label" / "dict.txt"
-    names.write_text(names.read_text().replace("0 ", "\x1b[2J ", 1).replace("1 ", f"{'x' * 5_000_000} ", 1))
-    assert run(["stats", str(folder), "--no-plot"]) == 0
-    printed = capsys.readouterr().out
-    assert "\\x1b[2J: " in printed and "\x1b" not in printed and len(printed) < 200_000
-
-
 def test_split_without_labels_and_empty_split(tmp_path, capsys):
     folder = write_folder(tmp_path / "some-bin", splits={"train": 5, "valid": 5, "test": 5})
     for end in ("bin", "idx"):

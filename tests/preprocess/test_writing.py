@@ -119,12 +119,6 @@ def test_without_locks_nothing_is_swept_up(tmp_path, monkeypatch):
     assert names(tmp_path) == [left.name, "x-bin"]
 
 
-def test_errors_name_what_was_asked_for(tmp_path):
-    with pytest.raises(OSError) as error, new_folder(tmp_path / "x-bin") as work:
-        raise OSError(errno.EACCES, "Permission denied", str(work / "input0"))
-    assert error.value.filename == str(tmp_path / "x-bin") and names(tmp_path) == []
-
-
 # --- results under the name that an option gives --------------------------------------------------
 
 
@@ -161,23 +155,16 @@ def test_output_in_the_place_of_what_is_read(tmp_path):
 
 def test_a_result_goes_through_a_link(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "new" / "p.tsv")
-    writing.check_output(tmp_path / "new" / "p.tsv", "--out")
     writing.write_output(tmp_path / "link", "text", "--out")
     assert (tmp_path / "new" / "p.tsv").read_text() == "text" and (tmp_path / "link").is_symlink()
-    with pytest.raises(InputError, match=f"--out {tmp_path} "):
-        writing.check_output(tmp_path, "--out")
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path):
-    full = Path("/dev/full")
-    writing.check_output(full, "--out")
     with pytest.raises(InputError, match="--out /dev/full "):
-        writing.write_output(full, "text", "--out")
-    assert full.is_char_device()
+        writing.write_output(Path("/dev/full"), "text", "--out")
     writing.write_output(Path("/dev/null"), "text", "--out")
-
     link = tmp_path / "null"
     link.symlink_to("/dev/null")
     with pytest.raises(InputError, match=str(link)):
         make("file", link)
-    assert link.is_symlink() and Path("/dev/null").is_char_device()
+    assert link.is_symlink() and Path("/dev/null").is_char_device() and Path("/dev/full").is_char_device()

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from checkpoints.convert_hf import write_dictionary
 from preprocess.encoders import hugging_face, load_encoder
-from preprocess.encoders.gpt2 import ANY_WORD, ASCII_WORD
 
 from .conftest import CASED, MODEL, UNCASED, train, write_json, write_lines
 from .texts import LITERAL_XLMR, TRICKY, complaint, fingerprint_of, ids_of, symbols_of
@@ -52,11 +51,6 @@ def test_gpt2_as_fairseq_and_back(gpt2, line):
     rows = ids_of(encoder, [line, *GPT2_TRICKY])
     assert rows == [fairseq_ids(line) for line in (line, *GPT2_TRICKY)]
     assert encoder.decode(rows[:1]) == [line.strip()]
-
-
-@given(st.text(st.characters(max_codepoint=127)))
-def test_ascii_words_are_the_same_by_either_pattern(line):
-    assert ASCII_WORD.findall(line) == ANY_WORD.findall(line)
 
 
 def test_the_word_cache_may_be_emptied(gpt2, gpt2_files, monkeypatch):
@@ -159,15 +153,6 @@ def test_words_added_to_tokenizer_json_are_found_as_by_transformers(tmp_path):
     assert symbols_of(encoder, line) == ["the", "<e1>", "<e2>", "cat", "<e1>"]
     older = load_encoder("bert", tmp_path, fingerprint_of(encoder.files))  # which left special ones as text
     assert symbols_of(older, line) == ["the", "<e1>", "<", "e", "##2", ">", "cat", "<e1>"]
-
-
-def test_added_word_that_is_special_to_fairseq(tmp_path):
-    tokenizer = wordpiece()
-    tokenizer.add_tokens(["</s>"])
-    tokenizer.save_pretrained(tmp_path)
-    assert "'</s>'" in complaint("bert", tmp_path)
-    write_lines(tmp_path / "dict.txt", [f"{token} 1" for token in UNCASED])
-    assert symbols_of(load_encoder("bert", tmp_path), "the </s> cat") == ["the", "<unk>", "cat"]
 
 
 @pytest.mark.parametrize(

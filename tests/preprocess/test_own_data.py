@@ -196,47 +196,31 @@ def test_the_hub_without_its_package(commands, monkeypatch):
 
 # --- what is said of it ----------------------------------------------------------------------------
 
-TABLE = table("a", "b")
 
-
-def test_a_split_that_was_trained_on_is_told(commands):
-    """By its bytes: a copy under another name, and a compressed one, are the same text."""
-    train, copy = commands.write("train.tsv", TABLE), commands.write("dev.tsv.gz", gzip.compress(TABLE.encode()))
-    other = commands.write("test.tsv", table("b", "a"))
-    commands.ok("x", "--from-tsv", f"train={train}", f"valid={copy}", f"test={other}", *TEXT)
+def test_splits_that_are_trained_on_are_told(commands):
+    """A copy by its bytes, also a compressed one; fairseq joins training splits up to the first missing number."""
+    names = ("train", "train3", "train1", "test")
+    files = [f"{name}={commands.write(f'{name}.tsv', table('a', 'b', *'a' * at))}" for at, name in enumerate(names)]
+    copy = commands.write("dev.tsv.gz", gzip.compress(table("a", "b").encode()))
+    commands.ok("x", "--from-tsv", *files, f"valid={copy}", *TEXT)
     said = commands.capsys.readouterr().out
-    assert "valid is the text of train: its scores tell nothing about other sentences\n" in said
+    assert "\nfairseq-train trains on train and train1, on train3 with --train-subset train3 alone\n" in said
+    assert "\nvalid is the text of train: its scores tell nothing about other sentences\n" in said
     assert "test is the text" not in said
 
 
-def test_training_splits_that_fairseq_joins_are_told(commands):
-    """It reads them up to the first number that is not there, without a word about the others."""
-
-    def said(*names):
-        splits = [f"{name}={commands.write(f'{name}.tsv', TABLE)}" for name in names]
-        commands.ok("x", "--from-tsv", *splits, *TEXT, "--overwrite")
-        return [line for line in commands.capsys.readouterr().out.splitlines() if "fairseq-train" in line]
-
-    assert said("train", "valid") == []
-    alone = "on train3 with --train-subset train3 alone"
-    assert said("train", "train3", "train1", "valid") == [f"fairseq-train trains on train and train1, {alone}"]
-
-
-def test_log_says_what_was_read(commands):
+def test_log_and_facts_say_what_was_read(commands):
     path = commands.write("x.tsv", table("1", "2") + "broken\n")
     own = ["--from-tsv", f"train={path}", *TEXT]
     data = commands.ok("x", *own)
     log = (data.path / "preprocess.log").read_text(encoding="utf-8")
-    assert "command: python -m preprocess x --from-tsv" in log and "numpy" in log
-    assert f"malformed: {path} line 4: " in log
+    assert "command: python -m preprocess x --from-tsv" in log and f"malformed: {path} line 4: " in log
     for file in (path, commands.vocab / "dict.txt"):
         assert f"sha256 {hashlib.sha256(file.read_bytes()).hexdigest()} {file}" in log
-    fingerprint = (record := data.facts()).pop("vocab_sha256")
-    vocab = str(commands.vocab.resolve())
-    assert record == {"task": "x", "bpe": "gpt2", "vocab": vocab, "scale": None, "max_length": None}
-    dictionary, merges = commands.vocab / "dict.txt", commands.vocab / "vocab.bpe"
-    dictionary.write_text(dictionary.read_text() + "more 1\n")  # every folder has a copy, with a fingerprint of its own
-    scores = commands.ok("y", *own, "--regression", "5").facts()
-    assert scores["vocab_sha256"] == fingerprint and scores["scale"] == 5
-    merges.write_text(merges.read_text() + "#version: other\n")
-    assert commands.ok("z", *own).facts()["vocab_sha256"] != fingerprint
+    fingerprint, vocab = (facts := data.facts()).pop("vocab_sha256"), commands.vocab
+    assert facts == {"task": "x", "bpe": "gpt2", "vocab": str(vocab.resolve()), "scale": None, "max_length": None}
+    # of dict.txt every folder has a copy, with a fingerprint of its own
+    for file, more, same in (("dict.txt", "more 1\n", True), ("vocab.bpe", "#version: other\n", False)):
+        (vocab / file).write_text((vocab / file).read_text() + more)
+        facts = commands.ok("y", *own, "--regression", "5", "--overwrite").facts()
+        assert (facts["vocab_sha256"] == fingerprint) == same and facts["scale"] == 5

@@ -46,7 +46,7 @@ def gpt2_files(tmp_path_factory) -> Path:
     """A folder of GPT-2's encoder whose dict.txt has another order."""
     folder = tmp_path_factory.mktemp("gpt2")
     pieces = [*byte_symbols(), *("".join(merge.split()) for merge in MERGES)]
-    write_json(folder / "encoder.json", {piece: i for i, piece in enumerate(pieces)})
+    write_json(folder / "encoder.json", numbered(pieces))
     write_lines(folder / "vocab.bpe", ["#version: 0.2", *MERGES])
     write_lines(
         folder / "dict.txt", [f"{i} 1" for i in sorted(range(len(pieces)), key=lambda i: i * 7919 % len(pieces))]
@@ -73,6 +73,10 @@ def train(folder: Path, **options: object) -> Path:
         **options,
     )
     return folder
+
+
+def numbered(tokens: list[str]) -> dict[str, int]:
+    return {token: number for number, token in enumerate(tokens)}
 
 
 def write_lines(path: Path, lines: list[str]) -> None:

@@ -8,7 +8,7 @@ import shutil
 import pytest
 import transformers
 
-from .conftest import MODEL, UNCASED, write_lines
+from .conftest import MODEL, UNCASED, numbered, write_lines
 from .texts import complaint
 
 
@@ -18,8 +18,9 @@ def kinds(gpt2_files, xlmr, tmp_path):
     for kind in ("bert", "json"):
         (tmp_path / kind).mkdir()
     write_lines(tmp_path / "bert" / "vocab.txt", UNCASED)
-    vocab = {token: number for number, token in enumerate(UNCASED)}
-    transformers.BertTokenizer(vocab=vocab).backend_tokenizer.save(str(tmp_path / "json" / "tokenizer.json"))
+    transformers.BertTokenizer(vocab=numbered(UNCASED)).backend_tokenizer.save(
+        str(tmp_path / "json" / "tokenizer.json")
+    )
     for kind, folder in {"gpt2": gpt2_files, "sentencepiece": xlmr}.items():
         shutil.copytree(folder, tmp_path / kind)
     return tmp_path
@@ -42,7 +43,7 @@ def numbers_exchanged(content):
     return json.dumps({**dict(pieces), a: other, b: one}).encode()
 
 
-BPE = {"type": "BPE", "vocab": {token: number for number, token in enumerate(UNCASED)}, "merges": []}
+BPE = {"type": "BPE", "vocab": numbered(UNCASED), "merges": []}
 SPECIAL = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 DAMAGES = [  # kind of folder, file, its content or what is made of it (None: it is gone), what the line names
     ("bert", "vocab.txt", None, "vocab.txt"),

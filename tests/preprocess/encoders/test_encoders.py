@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from checkpoints.convert_hf import write_dictionary
 from preprocess.encoders import hugging_face, load_encoder
 
-from .conftest import CASED, MODEL, UNCASED, train, write_json, write_lines
+from .conftest import CASED, MODEL, UNCASED, numbered, train, write_json, write_lines
 from .texts import LITERAL_XLMR, TRICKY, complaint, fingerprint_of, ids_of, symbols_of
 
 LIKELY = st.text(st.sampled_from("theca andring,.;!?'\"öéà½12中文字😀▁\t\x01\u00a0"), max_size=20)
@@ -136,7 +136,7 @@ def test_tokenizer_json(lowercase, tmp_path):
 
 
 def wordpiece(tokens=UNCASED, lowercase=True):
-    return transformers.BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}, do_lower_case=lowercase)
+    return transformers.BertTokenizer(vocab=numbered(tokens), do_lower_case=lowercase)
 
 
 def test_words_added_to_tokenizer_json_are_found_as_by_transformers(tmp_path):

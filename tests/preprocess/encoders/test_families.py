@@ -17,7 +17,7 @@ from preprocess.encoders import hugging_face, load_encoder
 from preprocess.errors import InputError
 from tests.preprocess.commands import Commands
 
-from .conftest import CASED, MODEL, SENTENCES, UNCASED, write_lines
+from .conftest import CASED, MODEL, SENTENCES, UNCASED, numbered, write_lines
 from .texts import TRICKY, XLMR_SPECIAL, complaint, fingerprint_of, ids_of, symbols_of
 
 GPT2_BPE = Path(__file__).parents[4] / "shared" / "data" / "gpt2_bpe"
@@ -28,8 +28,7 @@ SPACES = [" ", "", "  ", "\t", "\u00a0", "\u3000", "\u2009", "\u200b"]
 
 def sentences(count: int) -> list[str]:
     """Drawn from words and signs on which tokenizers differ, with ordinary and odd spaces between them."""
-    draw = random.Random(1)
-    words = [*SIGNS, *(word for line in SENTENCES for word in line.split())]
+    draw, words = random.Random(1), [*SIGNS, *" ".join(SENTENCES).split()]
     lines = [
         "".join(draw.choice(words) + draw.choice(SPACES) for _ in range(draw.randint(1, 12))) for _ in range(count)
     ]
@@ -41,34 +40,24 @@ def sentences(count: int) -> list[str]:
 LINES = sentences(1600)
 
 
-def numbered(tokens: list[str]) -> dict[str, int]:
-    return {token: number for number, token in enumerate(tokens)}
-
-
-def byte_level(corpus: list[str], special: list[str], lower: bool = False) -> Tokenizer:
+def byte_level(special: list[str], lower: bool = False) -> Tokenizer:
     """A byte-level BPE as ByteLevelBPETokenizer trains it, special tokens first."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.Lowercase() if lower else None
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=lower)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(corpus, trainer)
+    options = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, **options)
+    tokenizer.train_from_iterator(SENTENCES * 20, trainer)
     return tokenizer
 
 
 def roberta(order: Callable[[list[str]], list[str]]) -> Callable[[Path], object]:
     """RoBERTa's tokenizer, whose pieces ``order`` puts in the order of their numbers."""
-
-    def build(folder: Path) -> object:
-        trained = json.loads(byte_level(SENTENCES * 20, []).to_str())["model"]
-        pieces = sorted(trained["vocab"], key=trained["vocab"].get)
-        return transformers.RobertaTokenizer(
-            vocab=numbered(order(pieces)), merges=[tuple(merge) for merge in trained["merges"]]
-        )
-
-    return build
+    trained = json.loads(byte_level([]).to_str())["model"]
+    vocab = numbered(order(sorted(trained["vocab"], key=trained["vocab"].get)))
+    return lambda folder: transformers.RobertaTokenizer(
+        vocab=vocab, merges=[tuple(merge) for merge in trained["merges"]]
+    )
 
 
 def gpt2s(folder: Path) -> object:
@@ -156,7 +145,7 @@ def test_ids_of_transformers(family, plain, xlmr, tmp_path):
 
 def test_lower_case_and_a_space_in_front_of_a_byte_level_bpe(tmp_path):
     """As the file says; beside it stand the files of GPT-2's encoder, which cannot say it."""
-    tokenizer = byte_level(SENTENCES * 20, [], lower=True)
+    tokenizer = byte_level([], lower=True)
     pieces = write_bpe(tmp_path, tokenizer, ("encoder.json", "vocab.bpe"))
     write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in range(len(pieces))])
     older = load_encoder("gpt2", tmp_path)
@@ -179,7 +168,7 @@ BERT_SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]")
 @pytest.mark.parametrize(("special", "moved"), [(XLMR_SPECIAL, 0), (BERT_SPECIAL, len(BERT_SPECIAL))])
 def test_dictionary_beside_a_vocab_json(special, moved, tmp_path):
     """With fairseq's numbers, of vocab.json, or those of convert_hf.py, without the special tokens in front."""
-    pieces = write_bpe(tmp_path, byte_level(SENTENCES * 20, list(special)), ("vocab.json", "merges.txt"))
+    pieces = write_bpe(tmp_path, byte_level(list(special)), ("vocab.json", "merges.txt"))
     write_lines(tmp_path / "dict.txt", [f"{i - moved} 1" for i in range(len(special), len(pieces))])
     assert symbols_of(load_encoder("gpt2", tmp_path), "a") == [str(pieces.index("a") - moved)]
     write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in range(len(pieces))])

@@ -156,21 +156,27 @@ def write_package(folder, words=tuple(VECTORS), array=None):
     return folder
 
 
-FORMATS = {  # the file that is named, and what is written
-    "v.gz": gzip.compress(GLOVE, mtime=0),
-    "v.zip": zipped(),
-    "v.zip/glove.tiny.3d.txt": zipped("glove.tiny.2d.txt"),
-    "windows.txt": b"\xef\xbb\xbf" + GLOVE.replace(b"\n", b"\r\n"),
-}
+def write_vectors(path, content):
+    """A file of these bytes, a package of these options, or nothing."""
+    if isinstance(content, bytes):
+        (path.parent if path.parent.suffix == ".zip" else path).write_bytes(content)
+    elif content is not None:
+        write_package(path, **content)
+    return path
 
 
-@pytest.mark.parametrize("name", [*FORMATS, "package"])
-def test_formats(data, tmp_path, name):
-    if name == "package":
-        write_package(tmp_path / name)
-    else:
-        (tmp_path / name.split("/")[0]).write_bytes(FORMATS[name])
-    assert glove(tmp_path / name, data) == 0
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("v.gz", gzip.compress(GLOVE, mtime=0)),
+        ("v.zip", zipped()),
+        ("v.zip/glove.tiny.3d.txt", zipped("glove.tiny.2d.txt")),
+        ("windows.txt", b"\xef\xbb\xbf" + GLOVE.replace(b"\n", b"\r\n")),
+        ("package", {}),
+    ],
+)
+def test_formats(name, content, data, tmp_path):
+    assert glove(write_vectors(tmp_path / name, content), data) == 0
     check(data, "train", TRAIN)
 
 
@@ -205,12 +211,8 @@ def test_words_with_spaces_are_passed_over(tmp_path):
         ("package", {"array": np.full((len(VECTORS), 3), np.inf)}, "package"),
     ],
 )
-def test_bad_vectors(data, tmp_path, capsys, name, content, named):
-    if isinstance(content, bytes):
-        (tmp_path / name.split("/")[0]).write_bytes(content)
-    elif content:
-        write_package(tmp_path / name, **content)
-    assert glove(tmp_path / name, data) == 1
+def test_bad_vectors(name, content, named, data, tmp_path, capsys):
+    assert glove(write_vectors(tmp_path / name, content), data) == 1
     error = capsys.readouterr().err
     assert name.split("/")[0] in error and named in error and error.count("\n") == 1, error
     assert not (data / "glove").exists()

@@ -74,15 +74,12 @@ def test_a_folder_stays_until_the_new_one_is_whole(fails, tmp_path, monkeypatch)
 
 
 def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
-    link = tmp_path / "link"
-    link.symlink_to("elsewhere/f")
-    for content in ("1", "2"):
-        with new_folder(link, overwrite=True) as work:
-            (work / "x").write_text(content)
-        assert link.is_symlink() and (tmp_path / "elsewhere" / "f" / "x").read_text() == content
+    (link := tmp_path / "link").symlink_to("elsewhere/f")
+    for _ in range(2):
+        make("folder", link)
+        assert link.is_symlink() and names(tmp_path / "elsewhere") == ["f"] and names(link) == ["new"]
     with pytest.raises(InputError, match=f"^{link} "), new_folder(link):
         pass
-    assert names(tmp_path) == ["elsewhere", "link"] and names(tmp_path / "elsewhere") == ["f"]
 
 
 def test_a_strangers_folder_stays_and_an_empty_one_goes(tmp_path):
@@ -141,15 +138,17 @@ def test_output_that_cannot_be_written(tmp_path, monkeypatch, use):
 def test_output_in_the_place_of_what_is_read(tmp_path):
     """By whatever name; a new file, or one in a folder that is no data, is not in the way."""
     (tmp_path / "data-bin" / "input0").mkdir(parents=True)
-    (tmp_path / "model.pt").write_text("x")
-    (tmp_path / "linked.pt").symlink_to("model.pt")
-    read = {"DATA-bin": [tmp_path / "data-bin"], "--path": [None, str(tmp_path / "model.pt"), tmp_path]}
-    check_replaces_nothing(tmp_path / "new.tsv", "--out", read)
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "config.json").write_text("{}")  # a folder to share
-    read["--model"] = [tmp_path / "shared"]
-    for name, named in (("linked.pt", "--path"), ("data-bin/new.tsv", "data-bin"), ("shared/new.tsv", "shared")):
-        with pytest.raises(InputError, match=f"^--out {tmp_path}/{name} .*{named}"):
+    (tmp_path / "model.pt").write_text("x")
+    (tmp_path / "linked.pt").symlink_to("model.pt")
+    read = {
+        "DATA": [tmp_path / "data-bin"],
+        "--path": [None, str(tmp_path / "model.pt"), tmp_path / "shared", tmp_path],
+    }
+    check_replaces_nothing(tmp_path / "new.tsv", "--out", read)
+    for name in ("linked.pt", "data-bin/new.tsv", "shared/new.tsv"):
+        with pytest.raises(InputError, match=f"^--out {tmp_path}/{name} "):
             check_replaces_nothing(tmp_path / name, "--out", read)
 
 

@@ -59,6 +59,18 @@ DAMAGES = [  # kind of folder, file, its content or what is made of it (None: it
     ("json", "tokenizer_config.json", b'{"do_lower_case": false}', "do_lower_case"),
     ("json", "tokenizer_config.json", b'{"word_tokenizer_type": "mecab"}', "mecab"),
     ("bert", "config.json", b'{"tokenizer_class": "BertJapaneseTokenizer"}', "BertJapaneseTokenizer"),
+    # settings that plain files do not follow
+    ("bert", "tokenizer_config.json", b'{"extra_special_tokens": ["<e2>"]}', "<e2>"),
+    (
+        "bert",
+        "tokenizer_config.json",
+        b'{"added_tokens_decoder": {"9": {"content": "<e1>", "special": false}}}',
+        "<e1>",
+    ),
+    ("bert", "tokenizer_config.json", b'{"never_split": ["the"]}', "never_split"),
+    ("gpt2", "tokenizer_config.json", b'{"add_prefix_space": true}', "add_prefix_space"),
+    ("gpt2", "tokenizer_config.json", b'{"tokenizer_class": "PreTrainedTokenizerFast"}', "PreTrainedTokenizerFast"),
+    ("sentencepiece", "tokenizer_config.json", b'{"tokenizer_class": "AlbertTokenizer"}', "AlbertTokenizer"),
     ("gpt2", "vocab.bpe", None, "vocab.bpe"),
     # each of these would read other text from the same sentences, or nothing, and say nothing
     ("gpt2", "vocab.bpe", lambda text: text[: text.rstrip().rindex(b"\n") + 1], "vocab.bpe"),

@@ -188,6 +188,4 @@ def test_dictionary_that_is_derived_or_there(bpe, name, bert, xlmr, tmp_path):
     other = load_encoder(bpe, tmp_path)
     assert other.dictionary_bytes() == (tmp_path / "dict.txt").read_bytes()
     assert other.files == [tmp_path / name, tmp_path / "dict.txt"]
-    last = len(lines) + 3
-    known = [[last + 4 - number if number > 3 else number for number in row] for row in ids_of(encoder, TRICKY)]
-    assert ids_of(other, TRICKY) == known
+    assert [symbols_of(other, line) for line in TRICKY] == [symbols_of(encoder, line) for line in TRICKY]

@@ -14,7 +14,6 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from preprocess.encoders import hugging_face, load_encoder
-from preprocess.errors import InputError
 from tests.preprocess.commands import Commands
 
 from .conftest import CASED, MODEL, SENTENCES, UNCASED, numbered, write_lines
@@ -173,34 +172,6 @@ def test_dictionary_beside_a_vocab_json(special, moved, tmp_path):
     assert symbols_of(load_encoder("gpt2", tmp_path), "a") == [str(pieces.index("a") - moved)]
     write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in range(len(pieces))])
     assert "dict.txt fits both" in complaint("gpt2", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("bpe", "config", "named"),
-    [
-        ("bert", {"extra_special_tokens": ["<e2>"]}, "<e2>"),
-        ("bert", {"never_split": ["the"]}, "never_split"),
-        ("bert", {"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
-        ("bert", {"added_tokens_decoder": {"9": {"content": "<e1>", "special": False}}}, "<e1>"),
-        ("gpt2", {"add_prefix_space": True}, "add_prefix_space"),
-        ("gpt2", {"tokenizer_class": "PreTrainedTokenizerFast"}, "PreTrainedTokenizerFast"),
-        ("sentencepiece", {"tokenizer_class": "AlbertTokenizer"}, "AlbertTokenizer"),
-    ],
-)
-def test_settings_that_plain_files_do_not_follow(bpe, config, named, xlmr, tmp_path):
-    write_lines(tmp_path / "vocab.txt", CASED)
-    (tmp_path / "encoder.json").write_text(json.dumps(numbered(sorted(pre_tokenizers.ByteLevel.alphabet()))))
-    write_lines(tmp_path / "vocab.bpe", [])
-    (tmp_path / MODEL).write_bytes((xlmr / MODEL).read_bytes())
-    write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in range(256)])
-    older = load_encoder(bpe, tmp_path)
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match=named):
-        load_encoder(bpe, tmp_path)
-    # what was trained on data of before is not lost
-    files = older.files[:-1] + ([tmp_path / "tokenizer_config.json"] if bpe == "bert" else [])
-    recorded = fingerprint_of(files)
-    assert load_encoder(bpe, tmp_path, recorded).fingerprint() == recorded
 
 
 def test_a_bpe_over_characters_is_sentencepieces(tmp_path):

@@ -43,10 +43,7 @@ def columns_of(data, split):
 
 
 def command(source, out, *options, task="task"):
-    return run(["few-shot", task, "--data", str(source.path), "--out", str(out), *map(str, options)])
-
-
-# --- which examples a seed chooses ----------------------------------------------------------------
+    return run(["few-shot", task, "--data", source.path, "--out", out, *options])
 
 
 @settings(max_examples=40)
@@ -84,9 +81,6 @@ def test_rows_are_the_same_on_every_machine(sources):
     assert select_rows(sources["pairs"], 2, 5, 1, True)[0].tolist() == [29, 22, 39, 19, 26, 30]
 
 
-# --- what is written -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_folder_holds_the_chosen_rows(sources, tmp_path, kind):
     source = DataFolder(shutil.copytree(sources[kind].path, tmp_path / "source"))
@@ -114,12 +108,8 @@ def test_word_vectors_follow_their_examples(tmp_path):
     text = {name: digest for split in SPLITS for name, digest in token_digests(data, split).items()}
     write_facts(data.path / "glove", {"dim": 3, "sha256": text, "splits": {}})
     few_shot(data, 10, 5, 1, False, tmp_path / "few")
-    chosen = json.loads((tmp_path / "few" / "few_shot.json").read_text())
-    for split, expected in (
-        ("train", vectors["train"][chosen["train_rows"]]),
-        ("valid", vectors["train"][chosen["valid_rows"]]),
-        ("test", vectors["valid"]),
-    ):
+    rows = select_rows(data, 10, 5, 1, False)
+    for split, expected in zip(("train", "valid", "test"), [*(vectors["train"][of] for of in rows), vectors["valid"]]):
         found = load_vectors(str(tmp_path / "few"), split, 3)
         assert np.array_equal(found.rows(np.arange(len(expected))), expected)
     assert "splits" not in read_facts(tmp_path / "few")  # counts of the source's words
@@ -137,9 +127,6 @@ def test_command_writes_a_folder_for_each_size_and_seed(sources, tmp_path, capsy
     assert len(DataFolder(tmp_path / "a" / made[0]).classes("train")) == 3 * CLASSES
     assert command(sources["pairs"], tmp_path / "c", "--k", 3, "--dev", 6, task="../x") == 1
     assert not (tmp_path / "c").exists()
-
-
-# --- what is refused -----------------------------------------------------------------------------
 
 
 def in_shards(folder):
@@ -194,8 +181,7 @@ def test_from_raw_files(commands, capsys):
     raw = ["--raw", commands.raw, "--vocab", commands.vocab]
 
     def sample(place, *source):
-        choice = ["--out", commands.out / place, "--k", 5, "--dev", 8, "--seed", 3]
-        return run([str(part) for part in ["few-shot", "RTE", *choice, *source]])
+        return run(["few-shot", "RTE", "--out", commands.out / place, "--k", 5, "--dev", 8, "--seed", 3, *source])
 
     assert sample("a", "--data", commands.ok("RTE", "--raw", commands.raw).path) == sample("b", *raw) == 0
     assert contents(commands.out / "a") == contents(commands.out / "b")

@@ -116,9 +116,6 @@ def test_several_workers_and_chunks_write_the_same(commands, monkeypatch):
         assert (one.path / file).read_bytes() == (two.path / file).read_bytes()
 
 
-# --- labels ---------------------------------------------------------------------------------------
-
-
 def table(*labels: str) -> str:
     return "text\tlabel\n" + "".join(f"sentence {number}\t{label}\n" for number, label in enumerate(labels))
 
@@ -165,9 +162,6 @@ def test_a_class_that_looks_like_a_hidden_label(commands):
     assert commands.labels(data, "test") == ["-1"]
 
 
-# --- the Hugging Face hub -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("features", "labels", "options", "found"),
     [
@@ -192,9 +186,6 @@ def test_hub(features, labels, options, found, commands, monkeypatch):
 def test_the_hub_without_its_package(commands, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     assert "pip install 'datasets" in commands.fails("y", "--from-hub", "d", *TEXT)
-
-
-# --- what is said of it ----------------------------------------------------------------------------
 
 
 def test_splits_that_are_trained_on_are_told(commands):

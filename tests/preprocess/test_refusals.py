@@ -70,7 +70,6 @@ REFUSED = [  # arguments, files, what the line names
     (*own("t.tsv", "good\t1\nbad\t0\n", *BY_NUMBER, "3"), "t.tsv has no examples, and line 1"),
     (*own("t.csv", 't,label\nfine,1\n"never closed,0\nmore,1\n', *TEXT), "t.csv line 3"),
     (*own("t.jsonl", '[\n{"t": "a", "label": 1},\n{"t": "b", "label": 1}\n]', *TEXT), "t.jsonl is one JSON list"),
-    (*own("t.tsv", TABLE, "--text-columns", "t\x1b[31m"), "no column t\\x1b[31m"),
     (*own("t.tsv", "t\tlabel\r\ngood\t1\r\nT\t LABEL\r\nbad\t0\r\n", *HEADER_AGAIN), "t.tsv line 3"),
     (*own("t.csv", '\ufeff"t",label\ngood,1\n\ufefflabel,t\nbad,0\n', *HEADER_AGAIN), "t.csv line 3"),
     (*several({"train": TABLE, "test": TABLE + TABLE}, "--skip-bad"), "test.tsv line 3"),
@@ -89,11 +88,11 @@ REFUSED = [  # arguments, files, what the line names
         (*own("t.tsv", TABLE, *options), named)
         for options, named in [
             ([], "--text-columns"),
-            (["--no-header", "--text-columns", "1", "02", "--label-column", "2"], "--text-columns"),
             (["--text-columns", "00", "--no-header"], "column 00: with --no-header"),
             ([*SCORES, "--efl"], "--efl"),
             ([*TEXT, "--labels", "1", "--efl"], "--efl"),
             ([*TEXT, "--swap-pairs", "append"], "--swap-pairs append"),
+            ([*TEXT, "--from-tsv", "train=again"], "--from-tsv"),
             ([*TEXT, "--labels", "1", "1"], "--labels 1 1"),
             ([*TEXT, "--labels", "<unk>", "1"], "--labels: label '<unk>'"),
         ]
@@ -105,7 +104,6 @@ REFUSED = [  # arguments, files, what the line names
     (*raw("RET", {}), "RET"),
     (*raw("RTE", {}), "train split of RTE"),
     (*raw("RTE", AN_RTE, "--splits", "dev"), "--splits dev"),
-    (*raw("RTE", AN_RTE, "--labels", "a"), "--labels"),
     (*raw("RTE", {"RTE/dev.tsv": RTE + "0\ta\tb\tmaybe\n"}, *VALID), "dev.tsv line 2: label 'maybe'"),
     (*raw("RTE", {"RTE/dev.tsv": AN_RTE["RTE/dev.tsv"] + "1\tc\n"}, *VALID, "--strict"), "dev.tsv line 3"),
     (
@@ -159,9 +157,6 @@ def test_a_vocabulary_that_is_not_there_or_lacks_pieces(commands):
 def test_a_hub_package_that_runs_scripts_of_data_sets(commands, monkeypatch):
     install_hub(monkeypatch, None, version="3.6.0")
     assert "datasets 3.6.0" in commands.fails("y", "--from-hub", "d", *TEXT)
-
-
-# --- what is there stays ---------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -41,8 +41,7 @@ def test_a_malformed_row_of_a_test_split_keeps_its_place(kind, commands, monkeyp
         assert commands.texts(data, split) == ["a", "b", "c", "d", "e"]
         lines = [number + 1 + bool(sign) for number, text in enumerate(rows) if text is None]
         assert data.left_out(split) == list(zip([1, 3, 3, 5], lines)) and data.left_out("train") == []
-    few = ["few-shot", "x", "--data", data.path, "--out", commands.out, "--k", "1", "--dev", "1"]
-    assert run([str(option) for option in few]) == 0
+    assert run(["few-shot", "x", "--data", data.path, "--out", commands.out, "--k", 1, "--dev", 1]) == 0
     assert DataFolder(commands.out / "x-K1-seed1-bin").left_out("test") == data.left_out("valid")
     (data.path / "left_out" / "valid.txt").write_text("1 2\n")
     with pytest.raises(InputError, match="left_out/valid.txt"):

@@ -13,16 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
+from preprocess import split_scores as scores
 from preprocess.questions import Questions, answer_text
-from preprocess.split_scores import (
-    METRICS,
-    PARTS,
-    acc_and_macro_f1,
-    choice_accuracy,
-    choice_f1_and_em,
-    chosen,
-    f1a_and_em,
-)
 
 EXAMPLES = st.lists(
     st.tuples(st.integers(0, 4), st.integers(0, 1), st.integers(0, 1), st.integers(-3, 3)), min_size=1, max_size=40
@@ -41,8 +33,8 @@ def test_record():
     assert [answer.em for answer in answers] == [1, 0, 0, 1]
     assert [answer.f1 for answer in answers] == pytest.approx([1, 0.8, 0, 1])
     questions = Questions(np.array([0, 0, 1, 1]), np.array([a.em for a in answers]), np.array([a.f1 for a in answers]))
-    answers = chosen(questions, np.array([0.1, 0.2, 0.3, 0.4]))
-    found = choice_f1_and_em(answers, np.zeros(4), questions)
+    answers = scores.chosen(questions, np.array([0.1, 0.2, 0.3, 0.4]))
+    found = scores.choice_f1_and_em(answers, np.zeros(4), questions)
     assert found == pytest.approx({"choice_f1": 0.9, "choice_em": 0.5, "choice_f1_and_em": 0.7})
 
 
@@ -53,7 +45,7 @@ def test_multirc_as_the_public_metric_has_it(examples):
     by_question = defaultdict(list)
     for number, answer, target in zip(question, answers, targets):
         by_question[number].append(answer == target)
-    found = f1a_and_em(answers, targets, Questions(question))
+    found = scores.f1a_and_em(answers, targets, Questions(question))
     assert found["em"] == pytest.approx(mean(float(all(same)) for same in by_question.values()))
     assert found["f1a"] == pytest.approx(f1_score(targets, answers, zero_division=0))
     assert found["f1a_and_em"] == pytest.approx((found["em"] + found["f1a"]) / 2)
@@ -62,7 +54,7 @@ def test_multirc_as_the_public_metric_has_it(examples):
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))
 def test_macro_f1_as_scikit_learn_has_it(pairs):
     answers, targets = columns(pairs)
-    found = acc_and_macro_f1(answers, targets)
+    found = scores.acc_and_macro_f1(answers, targets)
     assert found["accuracy"] == pytest.approx(np.mean(answers == targets))
     assert found["macro_f1"] == pytest.approx(f1_score(targets, answers, average="macro", zero_division=0))
     assert found["acc_and_macro_f1"] == pytest.approx((found["accuracy"] + found["macro_f1"]) / 2)
@@ -76,9 +68,9 @@ def test_choices_as_jiant_makes_them(examples):
     for row, number in enumerate(question):
         if number not in best or likely[row] > likely[best[number]]:
             best[number] = row
-    found = chosen(Questions(question), likely)
+    found = scores.chosen(Questions(question), likely)
     assert sorted(np.flatnonzero(found)) == sorted(best.values())
-    assert choice_accuracy(found, targets)["choice_accuracy"] == pytest.approx(
+    assert scores.choice_accuracy(found, targets)["choice_accuracy"] == pytest.approx(
         mean(float(targets[row]) for row in best.values())
     )
 
@@ -104,6 +96,6 @@ def test_texts_agree_as_in_records_official_evaluation(text, right):
 
 def test_every_part_that_is_logged_is_made():
     questions = Questions(np.array([0, 1]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))
-    assert METRICS.keys() == PARTS.keys()
-    for metric, parts in PARTS.items():
-        assert {*parts} == METRICS[metric](np.array([1, 1]), np.array([0, 1]), questions).keys() - {"accuracy"}
+    assert scores.METRICS.keys() == scores.PARTS.keys()
+    for metric, parts in scores.PARTS.items():
+        assert {*parts} == scores.METRICS[metric](np.array([1, 1]), np.array([0, 1]), questions).keys() - {"accuracy"}

@@ -186,9 +186,6 @@ def test_the_pronoun_of_wsc(commands):
     assert commands.texts(data, "valid") == [marked for *_, marked in cases]
 
 
-# --- IMDB: a file for each review -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("place", ["aclImdb", "."])
 def test_reviews_of_imdb(commands, place):
     """README of aclImdb: ID_RATING.txt below pos and neg, in train and test; unsup has ratings of 0."""
@@ -210,9 +207,6 @@ def test_reviews_of_imdb(commands, place):
     assert commands.texts(data, "valid") == commands.texts(data, "test") and commands.labels(data, "valid")[1] == "pos"
 
 
-# --- numbers that benchmarks give to the examples of their test sets ------------------------------
-
-
 @pytest.mark.parametrize("name", ["CoLA", "MRPC", "AX"])
 def test_numbers_of_glue(name, commands):
     task = ALL[name]
@@ -231,9 +225,6 @@ def test_a_test_set_alone_takes_the_labels_of_its_task(commands):
     data = commands.ok("AX-b", "--raw", commands.raw)
     assert data.numbers("test") == [(5,)] and commands.labels(data, "test") == ["not_entailment"]
     assert tuple(data.label_names) == TASKS["RTE"].labels
-
-
-# --- what the table says --------------------------------------------------------------------------
 
 
 def test_every_label_of_a_task_has_one_meaning():

@@ -106,8 +106,7 @@ def test_a_file_that_is_gone(folder, name):
 def test_preprocess_and_few_shot_leave_checksums(commands):
     path = commands.write("x.tsv", "t\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(30)))
     data = commands.ok("x", "--from-tsv", f"train={path}", f"valid={path}", "--text-columns", "t")
-    few = ["few-shot", "x", "--data", data.path, "--out", commands.out, "--k", "3", "--dev", "9"]
-    assert run([str(option) for option in few]) == 0
+    assert run(["few-shot", "x", "--data", data.path, "--out", commands.out, "--k", 3, "--dev", 9]) == 0
     for folder in (data.path, commands.out / "x-K3-seed1-bin"):
         written = {str(file.relative_to(folder)) for file in folder.glob("*/*")}
         assert set(DataFolder(folder).record) == {"preprocess.json", *written}

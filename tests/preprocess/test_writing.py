@@ -116,9 +116,6 @@ def test_without_locks_nothing_is_swept_up(tmp_path, monkeypatch):
     assert names(tmp_path) == [left.name, "x-bin"]
 
 
-# --- results under the name that an option gives --------------------------------------------------
-
-
 @pytest.mark.parametrize("use", [writing.check_output, lambda path, option: writing.write_output(path, "x", option)])
 def test_output_that_cannot_be_written(tmp_path, monkeypatch, use):
     (tmp_path / "file").write_text("old")

@@ -30,9 +30,6 @@ GPT2_TRICKY = [
 ]
 
 
-# GPT-2's BPE
-
-
 @pytest.fixture(scope="module")
 def gpt2(gpt2_files):
     """Our encoder, and ids by fairseq's own, looked up in dict.txt."""
@@ -58,9 +55,6 @@ def test_the_word_cache_may_be_emptied(gpt2, gpt2_files, monkeypatch):
     encoder, lines = load_encoder("gpt2", gpt2_files), [*TRICKY, *GPT2_TRICKY]
     assert [ids_of(encoder, [line])[0] for line in lines] == ids_of(gpt2[0], lines)
     assert len(encoder.known) < 40
-
-
-# SentencePiece
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +98,6 @@ def test_model_that_is_not_laid_out_as_xlmr(options, text, tmp_path):
     assert "dict.txt" in complaint("sentencepiece", train(tmp_path, **options))
     write_lines(tmp_path / "dict.txt", ["▁the 9", "▁ 5", "<mask> 1"])  # then it is as good as any
     assert symbols_of(load_encoder("sentencepiece", tmp_path), text) == ["▁the", "▁", "<unk>"]
-
-
-# BERT's word pieces
 
 
 def test_special_tokens_and_unknown_words_in_the_text(bert):
@@ -167,9 +158,6 @@ def test_settings_beside_vocab_txt(config, pieces, tmp_path):
     write_lines(tmp_path / "vocab.txt", [*UNCASED, "##字", "é"])
     write_json(tmp_path / "tokenizer_config.json", {"tokenize_chinese_chars": False, **config})
     assert symbols_of(load_encoder("bert", tmp_path), "É 中字") == pieces
-
-
-# The dictionary
 
 
 @pytest.mark.parametrize(("bpe", "name"), [("bert", "vocab.txt"), ("sentencepiece", MODEL)])

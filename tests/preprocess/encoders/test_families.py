@@ -14,7 +14,6 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from preprocess.encoders import hugging_face, load_encoder
-from tests.preprocess.commands import Commands
 
 from .conftest import CASED, MODEL, SENTENCES, UNCASED, numbered, write_lines
 from .texts import TRICKY, XLMR_SPECIAL, complaint, fingerprint_of, ids_of, symbols_of
@@ -200,15 +199,13 @@ def test_memory_and_time_of_a_strangers_tokenizer(tmp_path):
         assert named in complaint("bert", tmp_path) if named else load_encoder("bert", tmp_path)
 
 
-def test_what_a_lone_vocabulary_does_not_say(tmp_path, capsys):
+def test_what_a_lone_vocabulary_does_not_say(commands):
     """Accents and voiced marks are kept where their pieces are there; the command tells what was assumed."""
-    commands = Commands(tmp_path, capsys)
-    write_lines(commands.vocab / "vocab.txt", [*UNCASED, "é", "が"])
+    vocab = commands.vocab / "vocab.txt"
+    write_lines(vocab, [*UNCASED, "é", "が"])
     (commands.vocab / "dict.txt").unlink()
     assert symbols_of(load_encoder("bert", commands.vocab), "É が") == ["é", "が"]
-    files = [f"{split}={commands.write(split, 'the cat, 1')}" for split in ("train", "valid")]
-    columns = ["--from-csv", *files, "--no-header", "--text-columns", 1, "--label-column", 2]
-    commands.ok("mine", *columns, "--bpe", "bert")
-    assert "lower case, accents kept" in capsys.readouterr().out
-    older = load_encoder("bert", commands.vocab, fingerprint_of([commands.vocab / "vocab.txt"]))
+    commands.own("x.csv", "text,label\nthe cat,1\n", "--text-columns", "text", "--bpe", "bert")
+    assert "lower case, accents kept" in commands.capsys.readouterr().out
+    older = load_encoder("bert", commands.vocab, fingerprint_of([vocab]))
     assert symbols_of(older, "É") == ["e"]  # as data of before has it

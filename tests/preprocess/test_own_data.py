@@ -65,8 +65,8 @@ def test_classes_by_frequency_or_in_the_order_given(commands):
 def test_a_tsv_that_is_quoted_as_csv(content, told, commands):
     """As pandas and spreadsheets write it: a quote in a text is doubled, and the text stands in quotes."""
     data = commands.own("x.tsv", content, *TEXT)
-    for said in (commands.capsys.readouterr().out, (data.path / "preprocess.log").read_text()):
-        assert f"x.tsv: {told}" in said if told else "quoted as in csv" not in said
+    said = (data.path / "preprocess.log").read_text()
+    assert f"x.tsv: {told}" in said if told else "quoted as in csv" not in said
 
 
 def test_swapped_pairs_follow_the_pairs(commands):

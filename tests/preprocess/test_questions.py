@@ -80,8 +80,7 @@ def test_questions_are_drawn_whole(k, dev, seed, draw, tmp_path_factory):
 
 
 def test_a_few_shot_copy_knows_its_questions(folder, tmp_path):
-    lines = [f"{row // EACH}\t1\t1\tentity {row}\n" for row in range(SPLITS["train"])]
-    (folder / "question" / "train.tsv").write_text("".join(lines))
+    write_questions(folder, "train", [row // EACH for row in range(SPLITS["train"])], [1] * SPLITS["train"])
     few_shot(DataFolder(folder), 5, 3, 1, per_class=False, out=tmp_path / "few")
     made = DataFolder(tmp_path / "few")
     record = json.loads((tmp_path / "few" / "few_shot.json").read_text())

@@ -46,12 +46,9 @@ def test_rows_that_are_wrong(folder, name, row, place, value):
     assert check_split(DataFolder(folder), "train") == 24
 
 
-@pytest.mark.parametrize(
-    ("place", "format_", "value"),
-    [(4, "<i", 0), (13 * 4 + 8, "<q", 1)],  # a row without tokens, and one that begins within another
-)
+@pytest.mark.parametrize(("place", "format_", "value"), [(4, "<i", 0), (13 * 4 + 8, "<q", 1)])
 def test_rows_at_wrong_places(folder, place, format_, value):
-    """A number of the index, counted in bytes behind its head, is another."""
+    """A row without tokens, and one that begins within another: a number of the index, counted behind its head."""
     path = folder / "input0" / "valid.idx"
     content = bytearray(path.read_bytes())
     struct.pack_into(format_, content, len(MAGIC) + 17 + place, value)

@@ -32,12 +32,11 @@ SENTENCES = [
 ]
 
 
-@pytest.fixture(scope="session", params=["uncased", "cased"])
-def bert(request, tmp_path_factory) -> Path:
-    """A folder with only vocab.txt; its name tells which it is."""
-    folder = tmp_path_factory.mktemp("bert") / request.param
-    folder.mkdir()
-    write_lines(folder / "vocab.txt", UNCASED if request.param == "uncased" else CASED)
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory) -> Path:
+    """A folder with only vocab.txt."""
+    folder = tmp_path_factory.mktemp("bert")
+    write_lines(folder / "vocab.txt", UNCASED)
     return folder
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import types
+from collections.abc import Sequence
 from pathlib import Path
 
 from preprocess import cli
@@ -23,10 +24,10 @@ def write_vocab(folder: Path) -> Path:
     return folder
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: Sequence[object]) -> int:
     """The status of ``python -m preprocess ARGUMENTS``; the line of an error goes to stderr."""
     try:
-        cli.run(arguments)
+        cli.run([str(argument) for argument in arguments])
     except SystemExit as stopped:
         if not isinstance(stopped.code, str):
             raise
@@ -52,16 +53,15 @@ class Commands:
         return path
 
     def run(self, *arguments, vocab: Path | None = None) -> int:
-        options = ["--out", self.out, "--vocab", vocab or self.vocab]
-        return run([str(argument) for argument in [*arguments, *options]])
+        return run([*arguments, "--out", self.out, "--vocab", vocab or self.vocab])
 
     def ok(self, *arguments, folder: str | None = None) -> DataFolder:
         assert self.run(*arguments) == 0, self.capsys.readouterr().err
         return DataFolder(self.out / (folder or f"{arguments[0]}-bin"))
 
-    def own(self, name: str, content: str | bytes, *options, task: str = "x") -> DataFolder:
+    def own(self, name: str, content: str | bytes, *options) -> DataFolder:
         """The folder of one file of one's own, of the kind that its name says: the training split."""
-        return self.ok(task, f"--from-{name.split('.')[1]}", f"train={self.write(name, content)}", *options)
+        return self.ok("x", f"--from-{name.split('.')[1]}", f"train={self.write(name, content)}", *options)
 
     def fails(self, *arguments, **more) -> str:
         """The one line of an error, which leaves nothing behind."""
@@ -84,13 +84,8 @@ def install_hub(monkeypatch, load_dataset, version="4.0.0"):
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(__version__=version, load_dataset=load_dataset))
 
 
-class FakeLabels:
-    names = ["neg", "pos"]
-
-
 class FakeDataset(list):
     """Rows as `datasets` gives them."""
 
     column_names = ["text", "label"]
-    features = {"label": FakeLabels()}
     _fingerprint = "abc"

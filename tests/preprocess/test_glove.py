@@ -12,23 +12,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from preprocess.encoders import load_encoder
 from preprocess.glove import read_vectors
 from preprocess.indexed import IndexedWriter
-from tests.preprocess.commands import run, write_vocab
+from tests.preprocess.commands import run
 
 SHARED = Path(__file__).parents[3] / "shared"
 GOLDEN = SHARED / "golden" / "m-phm-glove__pos0__pair.json"
 VECTORS = {
-    "isnt": [0.5, -1.25, 2.0],
-    "good": [1.0, 0.25, -0.125],
-    "café": [-0.75, 3.5, 0.0625],
-    "a": [0.1, 0.2, 0.3],
-    "1000": [4.0, 5.0, 6.0],
-    "unused": [9.0, 9.0, 9.0],
+    **{"isnt": [0.5, -1.25, 2.0], "good": [1.0, 0.25, -0.125], "café": [-0.75, 3.5, 0.0625]},
+    **{"a": [0.1, 0.2, 0.3], "1000": [4.0, 5.0, 6.0], "unused": [9.0, 9.0, 9.0]},
 }
 TRAIN = [
     ("This isn't GOOD, is it?", "a Café costs $1,000"),
@@ -41,43 +36,29 @@ TRAIN = [
 VALID = [("nothing known", "here"), ("or here", "either")]
 
 
-@pytest.fixture(scope="session")
-def vocab(tmp_path_factory):
-    return write_vocab(tmp_path_factory.mktemp("vocab"))
+GLOVE = "".join(f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in VECTORS.items()).encode()
 
 
-def write_data(folder, vocab, **splits):
-    """A folder of pairs, or of single sentences: {split: texts}."""
-    encoder = load_encoder("gpt2", vocab)
-    for split, examples in splits.items():
-        columns = [examples] if isinstance(examples[0], str) else list(zip(*examples))
-        for number, texts in enumerate(columns):
-            part = folder / f"input{number}"
-            with IndexedWriter(part / split, len(encoder.symbols)) as writer:
-                writer.write(*encoder.encode(texts))
-            shutil.copyfile(vocab / "dict.txt", part / "dict.txt")
-    return folder
+def make(commands, **splits):
+    """A folder of pairs: {split: texts}."""
+    for split, pairs in splits.items():
+        commands.write(split, "a\tb\tlabel\n" + "".join(f"{a}\t{b}\t1\n" for a, b in pairs))
+    files = [f"{split}={commands.raw / split}" for split in splits]
+    return commands.ok("task", "--from-tsv", *files, "--text-columns", "a", "b", "--overwrite").path
 
 
 @pytest.fixture
-def data(tmp_path, vocab):
-    return write_data(tmp_path / "task-bin", vocab, train=TRAIN, valid=VALID)
-
-
-def glove_text(vectors=VECTORS):
-    return "".join(f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in vectors.items()).encode()
+def data(commands):
+    return make(commands, train=TRAIN, valid=VALID)
 
 
 @pytest.fixture
-def vectors(tmp_path):
-    path = tmp_path / "glove.tiny.3d.txt"
-    path.write_bytes(glove_text())
-    return path
+def vectors(commands):
+    return commands.write("glove.tiny.3d.txt", GLOVE)
 
 
-def glove(vectors, vocab, *folders, options=()):
-    given = ["--vocab", str(vocab)] if vocab else []
-    return run(["glove", "--vectors", str(vectors), "--data", *map(str, folders), *given, *options])
+def glove(vectors, *folders, options=()):
+    return run(["glove", "--vectors", vectors, "--data", *folders, *options])
 
 
 def released(text, vectors, dim):
@@ -92,25 +73,21 @@ def released(text, vectors, dim):
     return total / count if count else None
 
 
-def fixed_draw(dim):
-    return np.random.RandomState(0).normal(0, 0.6, dim).astype(np.float32)
-
-
-def check(folder, split, examples):
-    means = np.load(folder / "glove" / f"{split}.npy")
-    assert means.dtype == np.float32 and means.shape == (len(examples), 3)
-    unknown = 0
-    for row, example in zip(means, examples):
-        expected = released(example if isinstance(example, str) else " ".join(example), VECTORS, 3)
-        unknown += expected is None
-        assert np.allclose(row, fixed_draw(3) if expected is None else expected, rtol=1e-6, atol=0)
+def check(folder, split, pairs):
+    """Compare the means of a split; return how many of its examples have no known word, and so the fixed draw."""
+    means, unknown = np.load(folder / "glove" / f"{split}.npy"), 0
+    assert means.dtype == np.float32 and means.shape == (len(pairs), 3)
+    for row, pair in zip(means, pairs):
+        expected = released(" ".join(pair), VECTORS, 3)
+        if expected is None:
+            unknown, expected = unknown + 1, np.random.RandomState(0).normal(0, 0.6, 3).astype(np.float32)
+        assert np.allclose(row, expected, rtol=1e-6, atol=0)
     return unknown
 
 
-def test_pairs(data, vectors, vocab, capsys):
-    assert glove(vectors, vocab, data) == 0
-    assert check(data, "train", TRAIN) == 3
-    assert check(data, "valid", VALID) == 2
+def test_means_and_their_record(data, vectors, capsys):
+    assert glove(vectors, data) == 0
+    assert check(data, "train", TRAIN) == 3 and check(data, "valid", VALID) == 2
     printed = capsys.readouterr()
     assert "  train: examples 6, words 19, known words 9, without known words 3" in printed.out
     assert printed.err.startswith("warning: ") and f"{data} valid" in printed.err
@@ -118,22 +95,23 @@ def test_pairs(data, vectors, vocab, capsys):
     assert record["splits"]["train"] == {"examples": 6, "words": 19, "known_words": 9, "without_known_words": 3}
     assert (record["format"], record["dim"], record["vectors"], record["bpe"]) == (1, 3, vectors.name, "gpt2")
     assert record["vectors_sha256"] == {vectors.name: hashlib.sha256(vectors.read_bytes()).hexdigest()}
-    for name in ("input0/train.bin", "input1/train.bin", "input0/valid.bin", "input1/valid.bin"):
-        assert record["sha256"][name] == hashlib.sha256((data / name).read_bytes()).hexdigest()
+    assert record["sha256"]["input1/train.bin"] == hashlib.sha256((data / "input1/train.bin").read_bytes()).hexdigest()
 
 
 PIECES = "good Good. isn't café CAFÉ a ... ' 1,000 b ΑΣ' İ Σ σ ß".split() + [" ", "\u2003", "\x85", "\x1c"]
 
 
-@settings(max_examples=40)
-@given(st.lists(st.lists(st.sampled_from(PIECES)).map("".join), min_size=1, max_size=5))
-def test_any_text(vocab, tmp_path_factory, texts):
-    folder = write_data(tmp_path_factory.mktemp("any") / "any-bin", vocab, train=texts)
-    (folder / "v.txt").write_bytes(glove_text())
+TEXTS = st.lists(st.sampled_from(PIECES)).map("".join)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5))
+def test_any_text(commands, vectors, pairs):
+    folder = make(commands, train=pairs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("preprocess.glove.BATCH", 2)
-        assert glove(folder / "v.txt", vocab, folder) == 0
-    check(folder, "train", texts)
+        assert glove(vectors, folder) == 0
+    check(folder, "train", pairs)
 
 
 @pytest.mark.skipif(not GOLDEN.is_file(), reason="golden numbers of the released code are not here")
@@ -151,19 +129,16 @@ def test_released_numbers(tmp_path):
         with IndexedWriter(part / "train", 100) as writer:
             writer.write(np.concatenate(rows), np.array([len(row) for row in rows]))
         shutil.copyfile(tmp_path / "dict.txt", part / "dict.txt")
-    assert glove(GOLDEN.parent / "glove.tiny.8d.txt", tmp_path, tmp_path / "golden-bin") == 0
+    assert glove(GOLDEN.parent / "glove.tiny.8d.txt", tmp_path / "golden-bin", options=["--vocab", tmp_path]) == 0
     means = np.load(tmp_path / "golden-bin" / "glove" / "train.npy")
     assert np.abs(means - arrays["glove/features"]).max() <= 1e-6
-
-
-# --- formats of the vectors ----------------------------------------------------------------------
 
 
 def zipped(*more):
     """The content of an archive of the vectors and of other files."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("glove.tiny.3d.txt", glove_text())
+        archive.writestr("glove.tiny.3d.txt", GLOVE)
         for name in more:
             archive.writestr(name, b"good 1 2\n")
     return content.getvalue()
@@ -178,21 +153,27 @@ def write_package(folder, words=tuple(VECTORS), array=None):
     return folder
 
 
-FORMATS = {  # the file that is named, and what is written
-    "v.gz": gzip.compress(glove_text(), mtime=0),
-    "v.zip": zipped(),
-    "v.zip/glove.tiny.3d.txt": zipped("glove.tiny.2d.txt"),
-    "windows.txt": b"\xef\xbb\xbf" + glove_text().replace(b"\n", b"\r\n"),
-}
+def write_vectors(path, content):
+    """A file of these bytes, a package of these options, or nothing."""
+    if isinstance(content, bytes):
+        (path.parent if path.parent.suffix == ".zip" else path).write_bytes(content)
+    elif content is not None:
+        write_package(path, **content)
+    return path
 
 
-@pytest.mark.parametrize("name", [*FORMATS, "package"])
-def test_formats(data, vocab, tmp_path, name):
-    if name == "package":
-        write_package(tmp_path / name)
-    else:
-        (tmp_path / name.split("/")[0]).write_bytes(FORMATS[name])
-    assert glove(tmp_path / name, vocab, data) == 0
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("v.gz", gzip.compress(GLOVE, mtime=0)),
+        ("v.zip", zipped()),
+        ("v.zip/glove.tiny.3d.txt", zipped("glove.tiny.2d.txt")),
+        ("windows.txt", b"\xef\xbb\xbf" + GLOVE.replace(b"\n", b"\r\n")),
+        ("package", {}),
+    ],
+)
+def test_formats(name, content, data, tmp_path):
+    assert glove(write_vectors(tmp_path / name, content), data) == 0
     check(data, "train", TRAIN)
 
 
@@ -215,77 +196,49 @@ def test_words_with_spaces_are_passed_over(tmp_path):
     [
         ("v.txt", None, "v.txt"),
         ("v.txt", b"", "v.txt"),
-        ("v.txt", b"good\n", "line 1 is"),
         ("v.txt", b"x 1 2\ngood 1 2 3\n", "line 2 is"),
         ("v.txt", b"x 1 2\ny  1 2\n", "line 2 is"),
         ("v.txt", b"x 1 2\ngood 1 two\n", "line 2 is"),
         ("v.txt", b"good 1 nan\n", "line 1 is"),
         ("v.gz", gzip.compress(b"x" + b" 1" * (1 << 20), mtime=0), "line 1 is"),
-        ("v.gz", gzip.compress(glove_text(), mtime=0)[:-12], "v.gz"),
-        ("v.zip", b"\x1f\x8b no archive", "v.zip"),
         ("v.zip", zipped("glove.tiny.2d.txt"), "glove.tiny.3d.txt, glove.tiny.2d.txt"),
         ("v.zip/other.txt", zipped(), "glove.tiny.3d.txt"),
         ("package", {"words": ["good"]}, "package"),
-        ("package", {"words": [1] * len(VECTORS)}, "package"),
         ("package", {"array": np.zeros(len(VECTORS))}, "package"),
         ("package", {"array": np.full((len(VECTORS), 3), np.inf)}, "package"),
     ],
 )
-def test_bad_vectors(data, vocab, tmp_path, capsys, name, content, named):
-    if isinstance(content, bytes):
-        (tmp_path / name.split("/")[0]).write_bytes(content)
-    elif content:
-        write_package(tmp_path / name, **content)
-    assert glove(tmp_path / name, vocab, data) == 1
+def test_bad_vectors(name, content, named, data, tmp_path, capsys):
+    assert glove(write_vectors(tmp_path / name, content), data) == 1
     error = capsys.readouterr().err
     assert name.split("/")[0] in error and named in error and error.count("\n") == 1, error
-    assert sorted(path.name for path in data.iterdir()) == ["input0", "input1"]
+    assert not (data / "glove").exists()
 
 
-# --- the encoder of the folder -------------------------------------------------------------------
-
-
-def test_encoder_that_the_folder_records(data, vectors, vocab):
-    assert glove(vectors, None, data) == 1
-    for record in ("{", '{"bpe": "x", "vocab": "y"}'):
-        (data / "preprocess.json").write_text(record)
-        assert glove(vectors, None, data) == 1 and not (data / "glove").exists()
-    (data / "preprocess.json").write_text(json.dumps({"bpe": "gpt2", "vocab": str(vocab)}))
-    assert glove(vectors, None, data) == 0
+def test_a_folder_that_does_not_say_its_encoder(data, vectors, commands):
+    for name in ("preprocess.json", "sha256.txt"):
+        (data / name).unlink()
+    assert glove(vectors, data) == 1 and glove(vectors, data, options=["--vocab", commands.vocab]) == 0
     check(data, "train", TRAIN)
 
 
-def test_other_vocabulary(data, vectors, vocab, tmp_path, capsys):
-    other = shutil.copytree(vocab, tmp_path / "other")
-    (other / "dict.txt").write_text("".join(reversed((other / "dict.txt").read_text().splitlines(keepends=True))))
-    assert glove(vectors, other, data) == 1
-    assert f"{other}/dict.txt" in capsys.readouterr().err and not (data / "glove").exists()
+@pytest.mark.parametrize(
+    ("changed", "more", "named"), [("dict.txt", "more 1\n", "dict.txt"), ("vocab.bpe", "#version: 0\n", "encoder.json")]
+)
+def test_a_vocabulary_that_has_changed(changed, more, named, data, vectors, commands):
+    (commands.vocab / changed).write_text((commands.vocab / changed).read_text() + more)
+    assert glove(vectors, data) == 1
+    assert f"{commands.vocab}/{named}" in commands.capsys.readouterr().err
 
 
-def test_a_vocabulary_that_has_changed(tmp_path, vectors, capsys):
-    """Its dict.txt is the same, and the pieces are not."""
-    vocab = write_vocab(tmp_path / "own-vocab")
-    (tmp_path / "x.tsv").write_text("t\tlabel\ngood\t1\na café\t0\n")
-    options = ["--text-columns", "t", "--vocab", str(vocab), "--out", str(tmp_path)]
-    assert run(["x", "--from-tsv", f"train={tmp_path / 'x.tsv'}", *options]) == 0
-    assert glove(vectors, None, tmp_path / "x-bin") == 0
-    (vocab / "vocab.bpe").write_text("#version: 0.3\n", encoding="utf-8")
-    assert glove(vectors, None, tmp_path / "x-bin", options=["--overwrite"]) == 1
-    assert f"{vocab}/encoder.json" in capsys.readouterr().err
-
-
-# --- what is there stays -------------------------------------------------------------------------
-
-
-def test_existing_folder_is_kept_without_overwrite(data, vectors, vocab, tmp_path, capsys):
+def test_existing_folder_is_kept_without_overwrite(data, vectors, tmp_path, capsys):
+    """All folders are checked before anything is written."""
     fresh = shutil.copytree(data, tmp_path / "fresh-bin")
-    assert glove(vectors, vocab, data, tmp_path / "nowhere") == 1 and not (data / "glove").exists()
-    assert glove(vectors, vocab, data) == 0
+    assert glove(vectors, data) == 0
     before = {path.name: path.read_bytes() for path in (data / "glove").iterdir()}
-    vectors.write_bytes(glove_text({"good": [1.0, 2.0]}))
-    assert glove(vectors, vocab, fresh, data) == 1
-    assert "--overwrite" in capsys.readouterr().err
-    assert not (fresh / "glove").exists()
+    vectors.write_bytes(b"good 1.0 2.0\n")
+    assert glove(vectors, fresh, data) == 1
+    assert "--overwrite" in capsys.readouterr().err and not (fresh / "glove").exists()
     assert before == {path.name: path.read_bytes() for path in (data / "glove").iterdir()}
-    assert glove(vectors, vocab, data, options=["--overwrite"]) == 0
+    assert glove(vectors, data, options=["--overwrite"]) == 0
     assert np.load(data / "glove" / "train.npy").shape == (6, 2)

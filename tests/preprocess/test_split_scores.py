@@ -13,16 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
+from preprocess import split_scores as scores
 from preprocess.questions import Questions, answer_text
-from preprocess.split_scores import (
-    METRICS,
-    PARTS,
-    acc_and_macro_f1,
-    choice_accuracy,
-    choice_f1_and_em,
-    chosen,
-    f1a_and_em,
-)
 
 EXAMPLES = st.lists(
     st.tuples(st.integers(0, 4), st.integers(0, 1), st.integers(0, 1), st.integers(-3, 3)), min_size=1, max_size=40
@@ -35,21 +27,15 @@ def columns(examples):
     return [np.array(column) for column in zip(*examples)]
 
 
-# --- known answers --------------------------------------------------------------------------------
-
-
 def test_record():
     right = ["George W. Bush", "the Bush"]
     answers = [answer_text(text, right) for text in ("Bush", "George Bush", "Ann", "George W Bush")]
     assert [answer.em for answer in answers] == [1, 0, 0, 1]
     assert [answer.f1 for answer in answers] == pytest.approx([1, 0.8, 0, 1])
     questions = Questions(np.array([0, 0, 1, 1]), np.array([a.em for a in answers]), np.array([a.f1 for a in answers]))
-    answers = chosen(questions, np.array([0.1, 0.2, 0.3, 0.4]))
-    found = choice_f1_and_em(answers, np.zeros(4), questions)
+    answers = scores.chosen(questions, np.array([0.1, 0.2, 0.3, 0.4]))
+    found = scores.choice_f1_and_em(answers, np.zeros(4), questions)
     assert found == pytest.approx({"choice_f1": 0.9, "choice_em": 0.5, "choice_f1_and_em": 0.7})
-
-
-# --- other people's definitions -------------------------------------------------------------------
 
 
 @given(EXAMPLES)
@@ -59,7 +45,7 @@ def test_multirc_as_the_public_metric_has_it(examples):
     by_question = defaultdict(list)
     for number, answer, target in zip(question, answers, targets):
         by_question[number].append(answer == target)
-    found = f1a_and_em(answers, targets, Questions(question))
+    found = scores.f1a_and_em(answers, targets, Questions(question))
     assert found["em"] == pytest.approx(mean(float(all(same)) for same in by_question.values()))
     assert found["f1a"] == pytest.approx(f1_score(targets, answers, zero_division=0))
     assert found["f1a_and_em"] == pytest.approx((found["em"] + found["f1a"]) / 2)
@@ -68,7 +54,7 @@ def test_multirc_as_the_public_metric_has_it(examples):
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))
 def test_macro_f1_as_scikit_learn_has_it(pairs):
     answers, targets = columns(pairs)
-    found = acc_and_macro_f1(answers, targets)
+    found = scores.acc_and_macro_f1(answers, targets)
     assert found["accuracy"] == pytest.approx(np.mean(answers == targets))
     assert found["macro_f1"] == pytest.approx(f1_score(targets, answers, average="macro", zero_division=0))
     assert found["acc_and_macro_f1"] == pytest.approx((found["accuracy"] + found["macro_f1"]) / 2)
@@ -82,9 +68,9 @@ def test_choices_as_jiant_makes_them(examples):
     for row, number in enumerate(question):
         if number not in best or likely[row] > likely[best[number]]:
             best[number] = row
-    found = chosen(Questions(question), likely)
+    found = scores.chosen(Questions(question), likely)
     assert sorted(np.flatnonzero(found)) == sorted(best.values())
-    assert choice_accuracy(found, targets)["choice_accuracy"] == pytest.approx(
+    assert scores.choice_accuracy(found, targets)["choice_accuracy"] == pytest.approx(
         mean(float(targets[row]) for row in best.values())
     )
 
@@ -96,23 +82,20 @@ def official(text):
 
 
 def official_f1(one, other):
-    one, other = official(one), official(other)
     same = sum((Counter(one) & Counter(other)).values())
-    if not same:
-        return 0
-    precision, recall = same / len(one), same / len(other)
-    return 2 * precision * recall / (precision + recall)
+    precision, recall = (same / max(len(words), 1) for words in (one, other))
+    return 2 * precision * recall / (precision + recall) if same else 0
 
 
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=4))
 def test_texts_agree_as_in_records_official_evaluation(text, right):
     found = answer_text(text, right)
     assert found.em == max(official(text) == official(other) for other in right)
-    assert found.f1 == pytest.approx(max(official_f1(text, other) for other in right))
+    assert found.f1 == pytest.approx(max(official_f1(official(text), official(other)) for other in right))
 
 
 def test_every_part_that_is_logged_is_made():
     questions = Questions(np.array([0, 1]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))
-    assert METRICS.keys() == PARTS.keys()
-    for metric, parts in PARTS.items():
-        assert {*parts} == METRICS[metric](np.array([1, 1]), np.array([0, 1]), questions).keys() - {"accuracy"}
+    assert scores.METRICS.keys() == scores.PARTS.keys()
+    for metric, parts in scores.PARTS.items():
+        assert {*parts} == scores.METRICS[metric](np.array([1, 1]), np.array([0, 1]), questions).keys() - {"accuracy"}

@@ -32,12 +32,11 @@ SENTENCES = [
 ]
 
 
-@pytest.fixture(scope="session", params=["uncased", "cased"])
-def bert(request, tmp_path_factory) -> Path:
-    """A folder with only vocab.txt; its name tells which it is."""
-    folder = tmp_path_factory.mktemp("bert") / request.param
-    folder.mkdir()
-    write_lines(folder / "vocab.txt", UNCASED if request.param == "uncased" else CASED)
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory) -> Path:
+    """A folder with only vocab.txt."""
+    folder = tmp_path_factory.mktemp("bert")
+    write_lines(folder / "vocab.txt", UNCASED)
     return folder
 
 
@@ -46,7 +45,7 @@ def gpt2_files(tmp_path_factory) -> Path:
     """A folder of GPT-2's encoder whose dict.txt has another order."""
     folder = tmp_path_factory.mktemp("gpt2")
     pieces = [*byte_symbols(), *("".join(merge.split()) for merge in MERGES)]
-    write_json(folder / "encoder.json", {piece: i for i, piece in enumerate(pieces)})
+    write_json(folder / "encoder.json", numbered(pieces))
     write_lines(folder / "vocab.bpe", ["#version: 0.2", *MERGES])
     write_lines(
         folder / "dict.txt", [f"{i} 1" for i in sorted(range(len(pieces)), key=lambda i: i * 7919 % len(pieces))]
@@ -75,33 +74,13 @@ def train(folder: Path, **options: object) -> Path:
     return folder
 
 
+def numbered(tokens: list[str]) -> dict[str, int]:
+    return {token: number for number, token in enumerate(tokens)}
+
+
 def write_lines(path: Path, lines: list[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
-
-
-def field(message: bytes, wanted: int) -> bytes:
-    """The last field of this number in a protocol buffer (transformers would need the protobuf package)."""
-    at, value = 0, b""
-
-    def varint() -> int:
-        nonlocal at
-        start = at
-        while message[at] & 0x80:
-            at += 1
-        at += 1
-        return sum((byte & 0x7F) << 7 * i for i, byte in enumerate(message[start:at]))
-
-    while at < len(message):
-        number, wire = divmod(varint(), 8)
-        size = {0: None, 1: 8, 2: None, 5: 4}[wire]
-        if wire == 0:
-            varint()
-            continue
-        size = varint() if size is None else size
-        value = message[at : at + size] if number == wanted else value
-        at += size
-    return value

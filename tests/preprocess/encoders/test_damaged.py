@@ -8,27 +8,22 @@ import shutil
 import pytest
 import transformers
 
-from .conftest import MODEL, UNCASED, write_lines
+from .conftest import MODEL, UNCASED, numbered, write_lines
 from .texts import complaint
 
 
 @pytest.fixture
-def copied(gpt2_files, xlmr, tmp_path):
-    """A folder with the whole files of an encoder, or of BERT's tokenizer.json."""
-
-    def copy(kind):
-        folder = tmp_path / kind
-        if kind in ("gpt2", "sentencepiece"):
-            return shutil.copytree({"gpt2": gpt2_files, "sentencepiece": xlmr}[kind], folder)
-        folder.mkdir()
-        if kind == "json":
-            vocab = {token: number for number, token in enumerate(UNCASED)}
-            transformers.BertTokenizer(vocab=vocab).backend_tokenizer.save(str(folder / "tokenizer.json"))
-        else:
-            write_lines(folder / "vocab.txt", UNCASED)
-        return folder
-
-    return copy
+def kinds(gpt2_files, xlmr, tmp_path):
+    """{kind: folder with the whole files of an encoder}; json is BERT's tokenizer.json."""
+    for kind in ("bert", "json"):
+        (tmp_path / kind).mkdir()
+    write_lines(tmp_path / "bert" / "vocab.txt", UNCASED)
+    transformers.BertTokenizer(vocab=numbered(UNCASED)).backend_tokenizer.save(
+        str(tmp_path / "json" / "tokenizer.json")
+    )
+    for kind, folder in {"gpt2": gpt2_files, "sentencepiece": xlmr}.items():
+        shutil.copytree(folder, tmp_path / kind)
+    return tmp_path
 
 
 def having(**fields):
@@ -48,17 +43,11 @@ def numbers_exchanged(content):
     return json.dumps({**dict(pieces), a: other, b: one}).encode()
 
 
-def last_line_first(content):
-    head, *lines = content.rstrip().split(b"\n")
-    return b"\n".join([head, *lines[::-1]])
-
-
-BPE = {"type": "BPE", "vocab": {token: number for number, token in enumerate(UNCASED)}, "merges": []}
+BPE = {"type": "BPE", "vocab": numbered(UNCASED), "merges": []}
 SPECIAL = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 DAMAGES = [  # kind of folder, file, its content or what is made of it (None: it is gone), what the line names
     ("bert", "vocab.txt", None, "vocab.txt"),
     ("bert", "vocab.txt", b"the\ncat\n", "vocab.txt"),
-    ("bert", "vocab.txt", SPECIAL + b"\xe9\n", "vocab.txt"),
     ("bert", "vocab.txt", SPECIAL + b"a\na\n", "vocab.txt"),
     ("bert", "vocab.txt", SPECIAL + b"a b\n", "vocab.txt"),
     ("bert", "dict.txt", b"the 1\n", "dict.txt"),
@@ -68,15 +57,24 @@ DAMAGES = [  # kind of folder, file, its content or what is made of it (None: it
     ("json", "tokenizer.json", having(model=BPE), "--bpe"),
     ("json", "tokenizer.json", having(model=lambda model: {**model, "unk_token": "[unknown]"}), "unk_token"),
     ("json", "tokenizer_config.json", b'{"do_lower_case": false}', "do_lower_case"),
-    ("json", "tokenizer_config.json", b'{"strip_accents": false}', "strip_accents"),
     ("json", "tokenizer_config.json", b'{"word_tokenizer_type": "mecab"}', "mecab"),
     ("bert", "config.json", b'{"tokenizer_class": "BertJapaneseTokenizer"}', "BertJapaneseTokenizer"),
+    # settings that plain files do not follow
+    ("bert", "tokenizer_config.json", b'{"extra_special_tokens": ["<e2>"]}', "<e2>"),
+    (
+        "bert",
+        "tokenizer_config.json",
+        b'{"added_tokens_decoder": {"9": {"content": "<e1>", "special": false}}}',
+        "<e1>",
+    ),
+    ("bert", "tokenizer_config.json", b'{"never_split": ["the"]}', "never_split"),
+    ("gpt2", "tokenizer_config.json", b'{"add_prefix_space": true}', "add_prefix_space"),
+    ("gpt2", "tokenizer_config.json", b'{"tokenizer_class": "PreTrainedTokenizerFast"}', "PreTrainedTokenizerFast"),
+    ("sentencepiece", "tokenizer_config.json", b'{"tokenizer_class": "AlbertTokenizer"}', "AlbertTokenizer"),
     ("gpt2", "vocab.bpe", None, "vocab.bpe"),
     # each of these would read other text from the same sentences, or nothing, and say nothing
-    ("gpt2", "vocab.bpe", b"", "vocab.bpe"),
     ("gpt2", "vocab.bpe", lambda text: text[: text.rstrip().rindex(b"\n") + 1], "vocab.bpe"),
     ("gpt2", "vocab.bpe", lambda text: text + text.split(b"\n")[1] + b"\n", "vocab.bpe"),
-    ("gpt2", "vocab.bpe", last_line_first, "vocab.bpe"),
     ("gpt2", "encoder.json", numbers_exchanged, "encoder.json"),
     ("gpt2", "encoder.json", lambda text: text.replace(b'"a"', b'"aaaa"', 1), "encoder.json"),
     ("gpt2", "encoder.json", having(more=10**6), "encoder.json"),
@@ -89,8 +87,8 @@ DAMAGES = [  # kind of folder, file, its content or what is made of it (None: it
 
 
 @pytest.mark.parametrize(("kind", "name", "content", "named"), DAMAGES)
-def test_damaged_files(kind, name, content, named, copied):
-    path = copied(kind) / name
+def test_damaged_files(kind, name, content, named, kinds):
+    path = kinds / kind / name
     if content is None:
         path.unlink()
     else:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from checkpoints.convert_hf import write_dictionary
 from preprocess.encoders import hugging_face, load_encoder
-from preprocess.encoders.gpt2 import ANY_WORD, ASCII_WORD
 
-from .conftest import CASED, MODEL, UNCASED, train, write_json, write_lines
+from .conftest import CASED, MODEL, UNCASED, numbered, train, write_json, write_lines
 from .texts import LITERAL_XLMR, TRICKY, complaint, fingerprint_of, ids_of, symbols_of
 
 LIKELY = st.text(st.sampled_from("theca andring,.;!?'\"öéà½12中文字😀▁\t\x01\u00a0"), max_size=20)
@@ -29,9 +28,6 @@ GPT2_TRICKY = [
     "\ufeffbom \ufffd replacement \U000e0001 tag \U0010ffff last",
     "new letters \U00031350 \U0001e4d0 \u0870 \ua7d0",
 ]
-
-
-# GPT-2's BPE
 
 
 @pytest.fixture(scope="module")
@@ -54,19 +50,11 @@ def test_gpt2_as_fairseq_and_back(gpt2, line):
     assert encoder.decode(rows[:1]) == [line.strip()]
 
 
-@given(st.text(st.characters(max_codepoint=127)))
-def test_ascii_words_are_the_same_by_either_pattern(line):
-    assert ASCII_WORD.findall(line) == ANY_WORD.findall(line)
-
-
 def test_the_word_cache_may_be_emptied(gpt2, gpt2_files, monkeypatch):
     monkeypatch.setattr("preprocess.encoders.gpt2.CACHED_WORDS", 3)
     encoder, lines = load_encoder("gpt2", gpt2_files), [*TRICKY, *GPT2_TRICKY]
     assert [ids_of(encoder, [line])[0] for line in lines] == ids_of(gpt2[0], lines)
     assert len(encoder.known) < 40
-
-
-# SentencePiece
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +64,6 @@ def sentencepiece(xlmr, tmp_path_factory):
     path = tmp_path_factory.mktemp("dictionary") / "dict.txt"
     path.write_bytes(encoder.dictionary_bytes())
     dictionary = Dictionary.load(str(path))
-    assert dictionary.symbols == encoder.symbols
     bpe = SentencepieceBPE(SentencepieceConfig(sentencepiece_model=str(xlmr / MODEL)))
 
     def fairseq_ids(line):
@@ -99,33 +86,23 @@ def test_sentencepiece_as_its_model_and_fairseq_and_back(sentencepiece, line):
         assert ids_of(encoder, encoder.decode(rows)) == rows
 
 
-def test_special_token_among_the_pieces(tmp_path):
-    """No text becomes padding or the end of a sentence, even where a model was told to find such a symbol."""
-    train(tmp_path, user_defined_symbols=["<pad>"])
-    write_lines(tmp_path / "dict.txt", ["▁the 9", "▁ 5"])
-    assert symbols_of(load_encoder("sentencepiece", tmp_path), "the <pad>") == ["▁the", "▁", "<unk>"]
-
-
 @pytest.mark.parametrize(
-    "options",
+    ("options", "text"),
     [
-        {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1},
-        {"user_defined_symbols": ["<mask>"]},
+        ({"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}, "the 𝄞"),
+        ({"user_defined_symbols": ["<mask>"]}, "the 𝄞"),
+        ({"user_defined_symbols": ["<pad>"]}, "the <pad>"),  # no text becomes padding or the end of a sentence
     ],
 )
-def test_model_that_is_not_laid_out_as_xlmr(options, tmp_path):
+def test_model_that_is_not_laid_out_as_xlmr(options, text, tmp_path):
     assert "dict.txt" in complaint("sentencepiece", train(tmp_path, **options))
     write_lines(tmp_path / "dict.txt", ["▁the 9", "▁ 5", "<mask> 1"])  # then it is as good as any
-    assert symbols_of(load_encoder("sentencepiece", tmp_path), "the 𝄞") == ["▁the", "▁", "<unk>"]
-
-
-# BERT's word pieces
+    assert symbols_of(load_encoder("sentencepiece", tmp_path), text) == ["▁the", "▁", "<unk>"]
 
 
 def test_special_tokens_and_unknown_words_in_the_text(bert):
     encoder = load_encoder("bert", bert)
-    sep = "sep" if bert.name == "uncased" else "SEP"
-    assert symbols_of(encoder, "the [SEP]") == ["the", "[", sep, "]"]
+    assert symbols_of(encoder, "the [SEP]") == ["the", "[", "sep", "]"]
     assert symbols_of(encoder, "the 😀 " + "x" * 101) == ["the", "<unk>", "<unk>"]
     assert encoder.decode(ids_of(encoder, ["the cating  (cats)", "", "😀"])) == ["the cating ( cats )", "", "<unk>"]
 
@@ -149,7 +126,7 @@ def test_tokenizer_json(lowercase, tmp_path):
 
 
 def wordpiece(tokens=UNCASED, lowercase=True):
-    return transformers.BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}, do_lower_case=lowercase)
+    return transformers.BertTokenizer(vocab=numbered(tokens), do_lower_case=lowercase)
 
 
 def test_words_added_to_tokenizer_json_are_found_as_by_transformers(tmp_path):
@@ -168,15 +145,6 @@ def test_words_added_to_tokenizer_json_are_found_as_by_transformers(tmp_path):
     assert symbols_of(older, line) == ["the", "<e1>", "<", "e", "##2", ">", "cat", "<e1>"]
 
 
-def test_added_word_that_is_special_to_fairseq(tmp_path):
-    tokenizer = wordpiece()
-    tokenizer.add_tokens(["</s>"])
-    tokenizer.save_pretrained(tmp_path)
-    assert "'</s>'" in complaint("bert", tmp_path)
-    write_lines(tmp_path / "dict.txt", [f"{token} 1" for token in UNCASED])
-    assert symbols_of(load_encoder("bert", tmp_path), "the </s> cat") == ["the", "<unk>", "cat"]
-
-
 @pytest.mark.parametrize(
     ("config", "pieces"),
     [
@@ -189,9 +157,6 @@ def test_settings_beside_vocab_txt(config, pieces, tmp_path):
     write_lines(tmp_path / "vocab.txt", [*UNCASED, "##字", "é"])
     write_json(tmp_path / "tokenizer_config.json", {"tokenize_chinese_chars": False, **config})
     assert symbols_of(load_encoder("bert", tmp_path), "É 中字") == pieces
-
-
-# The dictionary
 
 
 @pytest.mark.parametrize(("bpe", "name"), [("bert", "vocab.txt"), ("sentencepiece", MODEL)])
@@ -210,6 +175,4 @@ def test_dictionary_that_is_derived_or_there(bpe, name, bert, xlmr, tmp_path):
     other = load_encoder(bpe, tmp_path)
     assert other.dictionary_bytes() == (tmp_path / "dict.txt").read_bytes()
     assert other.files == [tmp_path / name, tmp_path / "dict.txt"]
-    last = len(lines) + 3
-    known = [[last + 4 - number if number > 3 else number for number in row] for row in ids_of(encoder, TRICKY)]
-    assert ids_of(other, TRICKY) == known
+    assert [symbols_of(other, line) for line in TRICKY] == [symbols_of(encoder, line) for line in TRICKY]

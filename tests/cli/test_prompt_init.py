@@ -24,13 +24,9 @@ def place(tmp_path_factory):
     return folder
 
 
-def start(place, save_dir, *options, data="x-bin", **more):
-    """The prompt table before any update (learning rate 0)."""
+def start(place, save_dir, how, text, data="x-bin", **more):
     usual = ["--backbone", place / "model.pt", "--method", "prompt-tuning", "--max-update", 1, "--lr", 0]
-    finished = train(place / data, save_dir, *usual, *options, **more)
-    if finished.status:
-        return finished.last_line
-    return torch.load(save_dir / "checkpoint_last.pt", weights_only=True)["model"]["method.table"][0]
+    return train(place / data, save_dir, *usual, "--prompt-init", how, "--prompt-init-text", text, **more)
 
 
 def words(place, text):
@@ -40,19 +36,16 @@ def words(place, text):
 
 
 def test_words_and_labels(place, tmp_path):
-    rows = start(place, tmp_path / "text", "--prompt-init", "text", "--prompt-init-text", "great")
-    assert torch.equal(rows, words(place, "great"))
-    rows = start(place, tmp_path / "labels", "--prompt-init", "class-labels", "--prompt-init-text", "bad|good")
-    for row, label in zip(rows, ("bad", "good")):
-        assert torch.allclose(row, words(place, label).mean(0), atol=1e-6)
+    means = torch.stack([words(place, label).mean(0) for label in ("bad", "good")])
+    for how, text, expected in (("text", "great", words(place, "great")), ("class-labels", "bad|good", means)):
+        start(place, tmp_path / how, how, text)
+        rows = torch.load(tmp_path / how / "checkpoint_last.pt", weights_only=True)["model"]["method.table"][0]
+        torch.testing.assert_close(rows[: len(expected)], expected, atol=1e-6, rtol=0)
 
 
 def test_refused(place, tmp_path):
     """Words of three classes to start with, and two to learn; data that does not say how it was encoded."""
     write_folder(place / "plain", pairs=False, words=BYTES)
-    for data, how, text, named in (
-        ("x-bin", "class-labels", "a|b|c", "'a|b|c' has 3 texts, and there are 2 classes"),
-        ("plain", "text", "great", "preprocess.json is missing"),
-    ):
-        options = ["--prompt-init", how, "--prompt-init-text", text]
-        assert named in start(place, tmp_path, *options, data=data, succeed=False)
+    refused = start(place, tmp_path, "class-labels", "a|b|c", succeed=False)
+    assert "'a|b|c' has 3 texts, and there are 2 classes" in refused.last_line
+    assert "preprocess.json is missing" in start(place, tmp_path, "text", "great", "plain", succeed=False).last_line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -40,29 +41,16 @@ def test_parts_of_a_training_are_the_whole(pairs, backbone, tmp_path, more):
 
 def test_an_ended_training_is_left_as_it_is(pairs, backbone, tmp_path):
     usual = ["--backbone", backbone, "--max-epoch", 6]
-    patience, updates = [*usual, "--lr", 0, "--patience", 1], [*usual, "--max-update", 4]
     endings = {
-        "patience": (patience, "the last 1 validations were no better, --patience 1"),
-        "updates": (updates, "4 updates are made, --max-update 4"),
-        "stateless": ([*updates, "--no-save-optimizer-state"], "4 updates are made, --max-update 4"),
+        "--patience 1": [*usual, "--lr", 0, "--patience", 1],
+        "--max-update 4": [*usual, "--max-update", 4, "--no-save-optimizer-state"],
     }
-    for name, (options, said) in endings.items():
+    for name, options in endings.items():
         train(pairs, tmp_path / name, *options)
         before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
-        assert f"this training has ended already: {said}" in train(pairs, tmp_path / name, *options).output
+        said = train(pairs, tmp_path / name, *options).output
+        assert re.search(f"this training has ended already: .*, {name}\n", said)
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")} == before
-
-
-def test_hours_are_those_of_the_training_itself(pairs, backbone, run, tmp_path):
-    state = torch.load(run / "checkpoint_last.pt", weights_only=True)
-    state["extra_state"]["previous_training_time"] = 7200.0
-    torch.save(with_progress_checksums(state), run / "checkpoint_last.pt")
-    before = (run / "checkpoint_last.pt").read_bytes()
-    options = ["--backbone", backbone, "--stop-time-hours", 1, "--max-epoch", 2]
-    assert "has ended already: it took 2.00 hours, --stop-time-hours 1" in train(pairs, run, *options).output
-    assert (run / "checkpoint_last.pt").read_bytes() == before
-    begun = train(pairs, tmp_path / "other", *options, "--finetune-from-model", run / "checkpoint_last.pt")
-    assert begun.log("train_num_updates") == [3, 6]
 
 
 def test_a_damaged_last_checkpoint_is_named_and_the_ways_on_work(pairs, backbone, run, tmp_path):
@@ -82,36 +70,26 @@ def test_going_on_in_another_folder(pairs, backbone, run, tmp_path):
     """fairseq prefers --continue-once to --finetune-from-model, and checkpoint_last.pt to both."""
     options = ["--backbone", backbone, "--continue-once", run / "checkpoint_last.pt"]
     options += ["--finetune-from-model", tmp_path / "nowhere.pt", "--max-epoch", 2]
-    refused = train(pairs, tmp_path / "other", *options, "--prompt-position", 1, succeed=False)
-    assert "was trained with --prompt-position 0, now 1" in refused.last_line
     assert train(pairs, tmp_path / "other", *options).log("epoch") == [2, 2]
     shutil.rmtree(run)
     assert train(pairs, tmp_path / "other", *options, "--max-epoch", 3).log("epoch") == [3, 3]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--prompt-length", 3], "--prompt-length 5, now 3"),
-        (["--criterion", "sentence_prediction_idpg"], "--criterion sentence_prediction, now sentence_prediction_idpg"),
-        (["--fp16", "--fp16-no-flatten-grads"], "an optimizer of float32, now --fp16 or --bf16"),
-    ],
-)
-def test_what_must_stay(pairs, backbone, run, options, message):
+def test_what_must_stay(pairs, backbone, run, tmp_path):
+    """Other data too, unless it has only moved."""
     before = (run / "checkpoint_last.pt").read_bytes()
-    refused = train(pairs, run, "--backbone", backbone, "--max-epoch", 2, *options, succeed=False)
-    assert refused.last_line.startswith("fairseq_idpg: the checkpoint to go on from was trained with ")
-    assert message in refused.last_line and "another --save-dir" in refused.last_line
-    assert (run / "checkpoint_last.pt").read_bytes() == before
-
-
-def test_other_data(pairs, backbone, run, tmp_path):
-    moved = shutil.copytree(pairs, tmp_path / "moved")
-    resumed = train(moved, run, "--backbone", backbone, "--max-epoch", 2)
-    assert "goes on with other options" not in resumed.output
     other = write_folder(tmp_path / "other", splits={"train": 32, "valid": 13})
-    refused = train(other, run, "--backbone", backbone, "--max-epoch", 3, succeed=False)
-    assert "was trained with the training data " in refused.last_line and "; the validation data " in refused.last_line
+    for data, options, message in (
+        (pairs, ["--prompt-length", 3], "--prompt-length 5, now 3"),
+        (pairs, ["--fp16", "--fp16-no-flatten-grads"], "an optimizer of float32, now --fp16 or --bf16"),
+        (other, [], "the training data "),
+    ):
+        refused = train(data, run, "--backbone", backbone, "--max-epoch", 2, *options, succeed=False)
+        assert refused.last_line.startswith("fairseq_idpg: the checkpoint to go on from was trained with ")
+        assert message in refused.last_line and "another --save-dir" in refused.last_line
+        assert (run / "checkpoint_last.pt").read_bytes() == before
+    moved = shutil.copytree(pairs, tmp_path / "moved")
+    assert "goes on with other options" not in train(moved, run, "--backbone", backbone, "--max-epoch", 2).output
 
 
 def test_going_on_within_an_epoch_of_other_batches(pairs, backbone, tmp_path):

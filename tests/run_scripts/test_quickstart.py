@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import tarfile
 
 import pytest
 
 from preprocess.errors import InputError
 from run_scripts import quickstart
-from run_scripts.run.records import held
 
 REVIEWS = [
     (2.5, "A gorgeous film."),
@@ -73,20 +71,13 @@ def test_a_step_is_made_again_for_other_settings_or_after_an_interruption(tmp_pa
         path.write_text("half")
         raise KeyboardInterrupt
 
-    for settings, expected in (({"n": 1}, 1), ({"n": 1}, 1), ({"n": 2}, 2), ({"n": 2}, 2)):
+    for settings, expected in (({"n": 1}, 1), ({"n": 1}, 1), ({"n": 2}, 2)):
         quickstart.step("step", product, settings, build)
         assert len(built) == expected
     with pytest.raises(KeyboardInterrupt):
         quickstart.step("step", product, {"n": 3}, interrupted)
     quickstart.step("step", product, {"n": 2}, build)
-    product.unlink()
-    quickstart.step("step", product, {"n": 2}, build)
-    assert len(built) == 4
-
-
-def test_one_quick_start_per_folder(tmp_path):
-    with held(tmp_path / "out"), pytest.raises(SystemExit, match=f"{tmp_path / 'out'}"):
-        quickstart.main(["--out", str(tmp_path / "out")])
+    assert len(built) == 3
 
 
 STAMP = "2026-01-01 00:00:00 | INFO | "
@@ -137,7 +128,3 @@ def test_a_run_goes_on_and_is_made_once(tmp_path, called, capsys):
         (folder / "left over").touch()
         finish(**changes)
         assert not (folder / "left over").exists() and len(called) == 6 + 2 * number
-    assert json.loads((folder / "settings.json").read_text()) == {
-        **{"method": "head-only", "seed": 1, "data": {"data": "others"}},
-        "hyper": {"lr": 5e-4, "max_epoch": 2, "flags": ["--dropout", "0"]},
-    }

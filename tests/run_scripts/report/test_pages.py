@@ -69,7 +69,6 @@ def test_a_page_is_printed_anew(tmp_path, monkeypatch):
     asked = "runs.jsonl --figure curves --tasks CR --out curves.svg --format terminal"
     drawn = f"<!-- printed by: python -m run_scripts.report {asked} -->\n"
     page.write_text(f"before\n{mark}old\n<!-- end -->\nafter\n<!-- end -->\n{drawn}<!-- end -->\n")
-    assert "Dev scores over the updates" in renewed(page.read_text()) and not Path("curves.svg").exists()
     main([str(page)])
     text, figure = page.read_text(), Path("curves.svg").read_bytes()
     assert text.startswith(f"before\n{mark}```text\nTable 1: full training\n") and "71.0" in text and "old" not in text

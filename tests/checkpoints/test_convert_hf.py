@@ -55,14 +55,8 @@ def test_checkpoint_content(tmp_path):
     checkpoint = torch.load(tmp_path / "out" / "model.pt", weights_only=True)
     args, state = checkpoint["args"], checkpoint["model"]
     assert args.source == {"model_type": "roberta", "name": "some/name"}
-    assert (args.arch, args.encoder_layers, args.encoder_embed_dim) == ("roberta", 2, 16)
-    assert (args.encoder_ffn_embed_dim, args.encoder_attention_heads) == (24, 4)
     assert (args.dropout, args.attention_dropout, args.max_positions) == (0.2, 0.1, 30)
-    assert (args.activation_fn, args.layer_norm_eps) == ("gelu", 1e-5)
-    tied = state["encoder.lm_head.weight"], state[f"{ROOT}embed_tokens.weight"]
-    assert tied[0].data_ptr() == tied[1].data_ptr()
     assert {tensor.dtype for tensor in state.values()} == {torch.float32}
-    assert state[f"{ROOT}version"].tolist() == [3.0]
     tensors = sum(t.numel() for name, t in state.items() if name != "encoder.lm_head.weight")
     size = (tmp_path / "out" / "model.pt").stat().st_size
     assert size < 4 * tensors + 40_000  # the table once, and no foreign storage behind a view
@@ -133,9 +127,6 @@ def test_command_line_and_stock_training(tmp_path):
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "largest difference from transformers" in result.stdout
-    assert "roberta, 2 layers of width 16" in result.stdout and "note:" not in result.stdout
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "out"]
-
     data = write_folder(tmp_path / "data", pairs=False, splits={"train": 4}, words=20)
     (data / "input0" / "dict.txt").write_bytes((tmp_path / "out" / "dict.txt").read_bytes())
     options = (
@@ -168,33 +159,27 @@ def symbols_of(folder: Path):
     return dictionary.symbols, order
 
 
-@pytest.mark.parametrize("write", [hf_folders.write_vocabulary, hf_folders.write_tokenizer_json])
-def test_bert(write, tmp_path):
-    write(tmp_path, "bert")
-    symbols, order = symbols_of(tmp_path)
+def test_bert(tmp_path):
+    """In a plain file with added tokens, and as the tokenizers library saves it."""
     special = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
     words = [token for token in hf_folders.WORDPIECE if token not in special]
-    assert symbols == ["<s>", "<pad>", "</s>", "<unk>", *words]
-    tokens = [hf_folders.WORDPIECE[i] for i in order]
+    hf_folders.write_vocabulary(tmp_path, "bert")
+    count = len(hf_folders.WORDPIECE)
+    hf_folders.write_json(tmp_path / "added_tokens.json", {"<e1>": count, "<e2>": count + 1})
+    assert symbols_of(tmp_path)[0] == ["<s>", "<pad>", "</s>", "<unk>", *words, "<e1>", "<e2>"]
+    hf_folders.write_tokenizer_json(tmp_path, "bert")
+    (tmp_path / "added_tokens.json").unlink()
+    tokens = [hf_folders.WORDPIECE[i] for i in symbols_of(tmp_path)[1]]
     assert tokens == [*special[:4], *words, "[MASK]"]
 
 
-def test_added_tokens_of_plain_files_and_merges_as_pairs(tmp_path):
-    """Newer files spell a merge as a pair, older ones as text."""
-    for name in ("bert", "roberta"):
-        (tmp_path / name).mkdir()
-    hf_folders.write_vocabulary(tmp_path / "bert", "bert")
-    count = len(hf_folders.WORDPIECE)
-    hf_folders.write_json(tmp_path / "bert" / "added_tokens.json", {"<e1>": count, "<e2>": count + 1})
-    assert symbols_of(tmp_path / "bert")[0][-2:] == ["<e1>", "<e2>"]
-    hf_folders.write_tokenizer_json(tmp_path / "roberta", "roberta")
-    path = tmp_path / "roberta" / "tokenizer.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    expected = symbols_of(tmp_path / "roberta")
+def test_merges_as_pairs_or_as_text(tmp_path):
+    hf_folders.write_tokenizer_json(tmp_path, "roberta")
+    content, expected = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8")), symbols_of(tmp_path)
     for merges in (hf_folders.MERGES, [pair.split() for pair in hf_folders.MERGES]):
         content["model"]["merges"] = merges
-        hf_folders.write_json(path, content)
-        assert symbols_of(tmp_path / "roberta") == expected
+        hf_folders.write_json(tmp_path / "tokenizer.json", content)
+        assert symbols_of(tmp_path) == expected
 
 
 @pytest.mark.skipif(not GPT2_BPE.is_dir(), reason="the released GPT-2 BPE files are not here")

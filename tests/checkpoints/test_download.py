@@ -29,7 +29,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
 def server(tmp_path):
     """Serve tmp_path/www and give its folder and address."""
     folder = tmp_path / "www"
-    folder.mkdir()
+    (folder / "gpt2_bpe").mkdir(parents=True)
     handler = functools.partial(QuietHandler, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
         threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True).start()
@@ -110,21 +110,16 @@ def test_what_is_refused(tmp_path):
     assert result.returncode == 2 and result.stderr.startswith("usage: ")
 
 
-BPE_FILES = ("dict.txt", "encoder.json", "vocab.bpe")
-
-
 def test_byte_pair_encoding_is_fetched_file_by_file(server, tmp_path):
     """All of them or nothing."""
-    folder, url = server
-    (folder / "gpt2_bpe").mkdir()
-    for file in BPE_FILES:
-        (folder / "gpt2_bpe" / file).write_text("" if file == "vocab.bpe" else file)
-    done = download("gpt2_bpe", tmp_path / "dest", url=f"{url}/models")
-    assert done.returncode == 1 and "vocab.bpe is empty" in done.stderr.splitlines()[-1]
-    assert list((tmp_path / "dest").iterdir()) == []
-    (folder / "gpt2_bpe" / "vocab.bpe").write_text("vocab.bpe")
-    done = download("gpt2_bpe", tmp_path / "dest", url=f"{url}/models")
-    assert done.returncode == 0, done.stderr
-    target = tmp_path / "dest" / "gpt2_bpe"
-    assert {path.name: path.read_text() for path in target.iterdir()} == {file: file for file in BPE_FILES}
+    www, url = server
+    files = {name: name for name in ("dict.txt", "encoder.json", "vocab.bpe")}
+    for last in ("", "vocab.bpe"):
+        for name, text in {**files, "vocab.bpe": last}.items():
+            (www / "gpt2_bpe" / name).write_text(text)
+        done = download("gpt2_bpe", tmp_path / "dest", url=f"{url}/models")
+        if not last:
+            assert done.returncode == 1 and "vocab.bpe is empty" in done.stderr.splitlines()[-1]
+            assert list((tmp_path / "dest").iterdir()) == []
+    assert {path.name: path.read_text() for path in (tmp_path / "dest" / "gpt2_bpe").iterdir()} == files
     assert "already there" in download("gpt2_bpe", tmp_path / "dest").stdout

@@ -36,14 +36,15 @@ def test_what_is_no_backbone(trained, pairs, tmp_path):
 
 
 def test_backbone_of_another_size_or_dictionary(pairs, tmp_path):
-    for size, named in (({"max_positions": 32}, "--max-positions is 64 "), ({"words": 40}, "dictionary has 55 ")):
-        backbone = write_backbone(tmp_path / "b" / "model.pt", **size)
-        assert named in refuse(pairs, tmp_path / "run", "--backbone", backbone)
-    backbone = write_backbone(tmp_path / "b" / "model.pt")
     text = (pairs / "input0" / "dict.txt").read_text()
-    (tmp_path / "b" / "dict.txt").write_text(text.replace("w7 ", "w8x "))
-    message = refuse(pairs, tmp_path / "run", "--backbone", backbone)
-    assert "differs from" in message and "'w7'" in message and "'w8x'" in message
+    for size, named in (
+        ({"max_positions": 32}, "--max-positions is 64 "),
+        ({"words": 40}, "dictionary has 55 "),
+        ({}, "'w8x'"),  # in a dictionary beside it
+    ):
+        backbone = write_backbone(tmp_path / "b" / "model.pt", **size)
+        (tmp_path / "b" / "dict.txt").write_text(text.replace("w7 ", "w8x "))
+        assert named in refuse(pairs, tmp_path / "run", "--backbone", backbone)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +122,7 @@ def test_a_run_that_would_skip_a_batch_fails(pairs, backbone, tmp_path):
     options = ["--user-dir", plugin, "--criterion", "no_room_once", "--backbone", backbone, "--max-epoch", 2]
     finished = train(pairs, tmp_path / "run", *options, succeed=False)
     assert finished.last_line.startswith("fairseq_idpg: update 2: a batch of 8 x "), finished.output[-2000:]
-    assert "(CUDA out of memory. Tried to allocate 2.00 GiB.): give --update-freq 2" in finished.last_line
-    assert "attempting to recover" not in finished.output and not list((tmp_path / "run").glob("*.pt"))
+    assert not list((tmp_path / "run").glob("*.pt"))
 
 
 def test_other_errors_pass():

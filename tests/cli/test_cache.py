@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_idpg.representations.kinds import sentence_representation
 from tests.folders import train, validate, write_backbone
-from tests.helpers import logits, pair_batch, tiny_model
 
 LOSSES = {"abs": 2e-3}  # the log has three decimals
 KEYS = ("train_loss", "valid_loss")
@@ -34,18 +32,6 @@ def test_shared_by_seeds_methods_and_validation(pairs, backbone, tmp_path):
     checked = validate(pairs, tmp_path / "second" / "checkpoint_last.pt", *cache)
     assert checked.log("valid_loss") == pytest.approx(second.log("valid_loss")[-1:], **LOSSES)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").glob("*.npy")} == before
-
-
-def test_one_backbone_pass_a_step():
-    model, passes = tiny_model(method="m-idpg-phm", phm_n=4), []
-    representation = sentence_representation(model.encoder, pair_batch())
-    model.encoder.sentence_encoder.layers[0].register_forward_hook(lambda *_: passes.append(1))
-    with torch.no_grad():
-        uncached = logits(model, pair_batch())
-        assert len(passes) == 2
-        forward = model.forward
-        model.forward = lambda *args, **more: forward(*args, representation=representation, **more)
-        assert torch.allclose(logits(model, pair_batch()), uncached, atol=1e-5) and len(passes) == 3
 
 
 def test_no_cache_without_the_backbone_that_names_it(pairs, tmp_path):
@@ -102,16 +88,11 @@ def test_resume_goes_on_bit_for_bit(cached, pairs, backbone, tmp_path):
     same_weights(whole_dir, tmp_path, 0)
 
 
-def test_validation(cached, pairs, backbone, tmp_path):
+def test_validation(cached, pairs):
     run_of, folder, cache = cached
-    checkpoint = folder / "checkpoint_last.pt"
     for option in ([], ["--state-cache", cache]):
-        checked = validate(pairs, checkpoint, *option)
+        checked = validate(pairs, folder / "checkpoint_last.pt", *option)
         assert checked.log("valid_loss") == pytest.approx(run_of.log("valid_loss")[-1:], **LOSSES)
-    # a run that draws below keeps no states; where nothing is drawn its model may
-    drawn = train(pairs, tmp_path / "drawn", "--backbone", backbone, *LATE[:4], without="--phm-n")
-    checked = validate(pairs, tmp_path / "drawn" / "checkpoint_last.pt", "--state-cache", cache)
-    assert checked.log("valid_loss") == pytest.approx(drawn.log("valid_loss")[-1:], **LOSSES)
 
 
 def test_two_processes(cached, pairs, backbone, tmp_path):
@@ -121,5 +102,3 @@ def test_two_processes(cached, pairs, backbone, tmp_path):
     for key in KEYS:
         assert len(two.log(key)) == 3 and two.log(key) == pytest.approx(one.log(key), **LOSSES)
     same_weights(tmp_path / "one", tmp_path / "two", 1e-4)
-    names = [{path.name for path in cache.glob("*.npy")} for cache in (tmp_path / "cache", cached[2])]
-    assert len(names[0]) == 2 and names[0] <= names[1]

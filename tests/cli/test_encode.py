@@ -40,21 +40,6 @@ def test_a_folder_without_labels(backbone, tmp_path, capsys):
     assert "test: 5 rows written" in capsys.readouterr().out
 
 
-def test_rows_for_half_precision(pairs, backbone, tmp_path):
-    """The rows that such a run computes itself, bit for bit; runs in float32 never read them."""
-    encode(pairs, backbone, tmp_path / "cache", "--bf16")
-    usual = ["--backbone", backbone, "--max-epoch", 1, "--bf16"]
-    found = train(pairs, tmp_path / "found", *usual, "--representation-cache", tmp_path / "cache")
-    filled = train(pairs, tmp_path / "filled", *usual, "--representation-cache", tmp_path / "own")
-    assert "M(x) of" not in found.output and found.log("train_loss") == filled.log("train_loss")
-    names = sorted(path.name for path in (tmp_path / "own").glob("*.npy"))
-    assert names == sorted(path.name for path in (tmp_path / "cache").glob("*.npy")) and len(names) == 2
-    for name in names:
-        np.testing.assert_array_equal(*(np.load(tmp_path / folder / name) for folder in ("own", "cache")))
-    encode(pairs, backbone, tmp_path / "cache")
-    assert len(list((tmp_path / "cache").glob("*.npy"))) == 4
-
-
 def test_a_backbone_that_is_written_to_meanwhile_leaves_no_rows(pairs, tmp_path, monkeypatch):
     """They would be found under the name of the old one for ever."""
     backbone, other = write_backbone(tmp_path / "model.pt"), write_backbone(tmp_path / "other.pt", seed=1)

@@ -57,8 +57,7 @@ def test_a_damaged_last_checkpoint_is_named_and_the_ways_on_work(pairs, backbone
     """From the best checkpoint with --restore-file, or anew without it."""
     last = run / "checkpoint_last.pt"
     last.write_bytes(last.read_bytes()[:-1000])
-    line = train(pairs, run, "--backbone", backbone, "--max-epoch", 3, succeed=False).last_line
-    assert str(last) in line
+    assert str(last) in train(pairs, run, "--backbone", backbone, "--max-epoch", 3, succeed=False).last_line
     best = ["--restore-file", run / "checkpoint_best.pt"]
     went_on = train(pairs, tmp_path / "other", "--backbone", backbone, "--max-epoch", 3, *best)
     assert "begin training epoch 1" not in went_on.output
@@ -143,26 +142,22 @@ def test_a_folder_that_another_training_writes_to(pairs, backbone, tmp_path):
 SMALL = 1e-5  # with it no accuracy is better than that of the first epoch
 
 
-@pytest.fixture
-def plateau(backbone):
-    return ["--backbone", backbone, "--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", 0.5]
+PLATEAU = ["--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", 0.5]
 
 
-def test_the_rate_is_that_of_a_run_that_was_never_stopped(pairs, plateau, tmp_path):
-    usual = [*plateau, "--lr", SMALL, "--lr-patience", 1, "--save-interval-updates", 2]
+def test_the_rate_is_that_of_a_run_that_was_never_stopped(pairs, backbone, tmp_path):
+    usual = ["--backbone", backbone, *PLATEAU, "--lr", SMALL, "--lr-patience", 1, "--save-interval-updates", 2]
     whole = train(pairs, tmp_path / "whole", *usual, "--max-epoch", 4)
     assert whole.log("train_lr") == [SMALL, SMALL, SMALL, SMALL / 2]
     parts = [train(pairs, tmp_path / "parts", *usual, "--max-epoch", epoch) for epoch in (1, 2, 3, 4)]
     assert [rate for part in parts for rate in part.log("train_lr")] == whole.log("train_lr")
-    paths = [tmp_path / name / "checkpoint_last.pt" for name in ("whole", "parts")]
-    one, other = (torch.load(path, weights_only=True)["optimizer_history"][-1]["lr_scheduler_state"] for path in paths)
-    assert all(one[key] == other[key] for key in ("best", "num_bad_epochs"))
     assert same_tensors(model(tmp_path / "whole"), model(tmp_path / "parts"))
 
 
-def test_another_rate_is_taken_by_a_new_schedule_alone(pairs, plateau, tmp_path):
-    train(pairs, tmp_path, *plateau, "--lr", SMALL, "--max-epoch", 3)
-    refused = train(pairs, tmp_path, *plateau, "--lr", 1e-3, "--max-epoch", 4, succeed=False)
+def test_another_rate_is_taken_by_a_new_schedule_alone(pairs, backbone, tmp_path):
+    usual = ["--backbone", backbone, *PLATEAU]
+    train(pairs, tmp_path, *usual, "--lr", SMALL, "--max-epoch", 3)
+    refused = train(pairs, tmp_path, *usual, "--lr", 1e-3, "--max-epoch", 4, succeed=False)
     assert f"was trained with --lr {SMALL}, now 0.001: give the same" in refused.last_line
-    anew = train(pairs, tmp_path, *plateau, "--lr", 1e-3, "--reset-lr-scheduler", "--max-epoch", 4)
+    anew = train(pairs, tmp_path, *usual, "--lr", 1e-3, "--reset-lr-scheduler", "--max-epoch", 4)
     assert anew.log("train_lr") == [1e-3]

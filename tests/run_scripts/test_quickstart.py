@@ -24,20 +24,16 @@ LABELLED = ["1\tA gorgeous film.", "0\tA dull, dull film.", "0\tNot a good film!
 SIZES = {"train": 50, "valid": 10, "test": 20}
 
 
-def pack(name: str, content: bytes) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        info = tarfile.TarInfo(name)
-        info.size = len(content)
-        archive.addfile(info, io.BytesIO(content))
-    return packed.getvalue()
-
-
 def test_reviews_out_of_nested_archives(tmp_path):
     """The sign of clear ratings; neutral and repeated sentences are dropped, spaces joined."""
-    text = "".join(f"{i}\t{rating}\t{text}\r\n" for i, (rating, text) in enumerate(REVIEWS, start=1))
+    text = "".join(f"{i}\t{rating}\t{text}\r\n" for i, (rating, text) in enumerate(REVIEWS, start=1)).encode()
     archive = tmp_path / quickstart.REVIEWS_ARCHIVE
-    archive.write_bytes(pack(quickstart.REVIEWS_TAR, pack(quickstart.REVIEWS_FILE, text.encode())))
+    for name in (quickstart.REVIEWS_FILE, quickstart.REVIEWS_TAR):
+        info = tarfile.TarInfo(name)
+        info.size = len(text)
+        with tarfile.open(archive, "w:gz") as packed:
+            packed.addfile(info, io.BytesIO(text))
+        text = archive.read_bytes()
     assert quickstart.labelled_reviews(archive) == [f"{line}\n" for line in LABELLED]
     with pytest.raises(InputError, match="sha256"):
         quickstart.check_archive(archive, "0" * 64)

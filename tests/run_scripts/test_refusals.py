@@ -133,7 +133,6 @@ TRAINED = ["--backbone", "backbone/model.pt", "--arch", "roberta_idpg", "--phm-n
     ("words", "named"),
     [
         (["RTE", *TRAINED, "--save-dir", "x"], "--save-dir is set by --results"),
-
         (["RTE", *TRAINED, "--init-prompts-from", "backbone/model.pt"], "--prompt-init-from"),
         (["RTE", *TRAINED, "--eval-tasks", "CR"], "--eval-tasks CR"),
         (["RTE", *TRAINED, "--out", "backbone/model.pt"], "--out backbone/model.pt is the file of --backbone"),

@@ -17,10 +17,10 @@ BELOW = {  # folder: those that it may import
     "run_scripts": {"fairseq_idpg", "preprocess"},
     "benchmarks": {"checkpoints", "fairseq_idpg", "preprocess"},
     "tests": {"benchmarks", "checkpoints", "fairseq_idpg", "preprocess", "run_scripts"},
-}
-ROOMS = {  # the same within run_scripts
-    **{"run": set(), "report": {"run"}},
-    "sweep": {"report", "run"},  # seeds that choose a learning rate choose it as reports do
+    # rooms; train.py and what else lies flat in run_scripts stands above them
+    "run_scripts.run": set(),
+    "run_scripts.report": {"run_scripts.run"},
+    "run_scripts.sweep": {"run_scripts.report", "run_scripts.run"},  # it chooses a learning rate as reports do
 }
 LAYERS = (  # of fairseq_idpg: each imports those in front of it alone; the commands, which lie flat there, stand above
     *("errors", "names", "divergence", "optim", "metrics", "out_of_memory", "backbone", "saving"),
@@ -58,29 +58,14 @@ def imports_of(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("folder", BELOW)
 def test_direction(folder):
-    found = files(folder)
+    found, depth = files(folder.replace(".", "/")), folder.count(".") + 1
     assert found
+    flat = {f"run_scripts.{path.stem}" for path in (ROOT / "run_scripts").glob("*.py")}
     wrong = {
         f"{path}: {name}"
         for path in found
         for name in imports_of(path)
-        if name.partition(".")[0] in BELOW.keys() - BELOW[folder] - {folder}
-    }
-    assert not wrong
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_direction_within_run_scripts(room):
-    """train.py and what else lies flat there stands above the rooms."""
-    found = files(f"run_scripts/{room}")
-    assert found
-    flat = {path.stem for path in (ROOT / "run_scripts").glob("*.py")} - {"__init__"}
-    above = (flat | ROOMS.keys()) - ROOMS[room] - {room}
-    wrong = {
-        f"{path}: {name}"
-        for path in found
-        for name in imports_of(path)
-        if name.startswith("run_scripts.") and name.split(".")[1] in above
+        if ".".join(name.split(".")[:depth]) in (BELOW.keys() | flat) - BELOW[folder] - {folder}
     }
     assert not wrong
 
@@ -111,7 +96,7 @@ def modules_of(folder: str) -> dict[str, set[str]]:
     return {each: {*map(module, imports_of(path))} & paths.keys() - {each} for each, path in paths.items()}
 
 
-@pytest.mark.parametrize("folder", BELOW)
+@pytest.mark.parametrize("folder", [folder for folder in BELOW if "." not in folder])
 def test_no_circle(folder):
     left = modules_of(folder)
     while free := {module for module, names in left.items() if not names & left.keys()}:

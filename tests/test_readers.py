@@ -86,7 +86,8 @@ def world() -> Path:
     method = ["--method", "m-idpg-phm", "--prompt-length", 3]
     state = torch.load(write_checkpoint(checkpoint, place / "pairs-bin", backbone, *method, without=""))
     for name in ("checkpoint", "resumed checkpoint", "legacy checkpoint"):
-        save(with_progress_checksums(state), place / name / "run.pt", zipped=not name.startswith("legacy"))
+        zipped = not name.startswith("legacy")
+        torch.save(with_progress_checksums(state), place / name / "run.pt", _use_new_zipfile_serialization=zipped)
     export(str(checkpoint), str(place / "exported" / "folder"))
     tiny = World(place / "tiny")
     shutil.copy(tiny.backbone, place / "new backbone")
@@ -102,10 +103,6 @@ def world() -> Path:
     write_vectors(place)
     write_texts(place)
     return place
-
-
-def save(state: Any, path: Path, zipped: bool) -> None:
-    torch.save(state, path, _use_new_zipfile_serialization=zipped)
 
 
 def write_vectors(place: Path) -> None:
@@ -281,7 +278,7 @@ def replaced(path: Path, at: int, value: Any) -> bool:
     parent, key = places[at % len(places)]
     parent[key] = value
     if kind == ".pt":
-        save(tree[0], path, zipped=data.startswith(b"PK"))
+        torch.save(tree[0], path, _use_new_zipfile_serialization=data.startswith(b"PK"))
     else:
         path.write_text("\n".join(map(json.dumps, tree)))
     return True

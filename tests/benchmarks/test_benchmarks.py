@@ -16,10 +16,8 @@ import pytest
 import torch
 
 from checkpoints.convert_hf import convert
-from fairseq_idpg.count import count_preset
 from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.methods.registry import PRESETS
-from run_scripts.sweep.__main__ import main as sweep
 from tests.checkpoints import hf_folders
 from tests.folders import ROOT, SIZE, write_backbone, write_folder
 from tests.helpers import TINY
@@ -65,31 +63,20 @@ def test_step_time(benchmark, tmp_path):
     block = next(block for block in said.split("\n\n") if block.startswith("case "))
     table = {name: row for name, *row in (line.split() for line in block.splitlines()[1:])}
     assert set(table) == set(figures) == set(names)
-    sizes = {"encoder_layers": 1, "encoder_embed_dim": 32, "encoder_ffn_embed_dim": 64}
     for name, found in figures.items():
         ratios = [f"{found['median_s'] / figures[of]['median_s']:.2f}" for of in ("prompt-tuning", "floor")]
         assert table[name][:4] == [f"{found['median_s']:.4f}", *ratios, f"{found['peak_mib']:,.0f}"]
-        preset = "head-only" if name == "floor" else re.sub("-(cached|grouped)$", "", name)
-        count = count_preset("roberta_idpg", preset, **sizes)
-        assert found["trainable"] == count.own + count.of_backbone and table[name][6] == f"{found['trainable']:,}", name
     assert len({found["tokens"] for found in figures.values()}) == 1  # all cases see the same
-    assert set(benchmark("step_time", "--list").split()) >= PRESETS.keys() | {
-        row[0] for row in cells(page_table("step")[0])[2:]
-    }
+    listed = set(benchmark("step_time", "--list").split())
+    assert listed >= PRESETS.keys() | {row[0] for row in cells(page_table("step")[0])[2:]}
 
 
 def test_variants_are_what_their_names_say():
     worker, settings = import_module("step_worker"), replace(import_module("settings").SIZES["tiny"], threads=1)
-    names = [f"m-idpg-phm{ending}" for ending in ("", "-cached", "-grouped", "-checkpointed")]
-    cases = import_module("step_cases").chosen([*names, "lpt-naive", "lpt-naive-cached-states"])
-    steps = {case.name: worker.Steps(case, settings) for case in cases}
-    given = {name: each.batches[0][0].keys() for name, each in steps.items()}
-    assert given["m-idpg-phm-cached"] - given["m-idpg-phm"] == {"representation"}
-    assert given["lpt-naive-cached-states"] - given["lpt-naive"] == {"states"}
-    plain, cached, grouped, checkpointed = (steps[name] for name in names)
-    assert checkpointed.built["kept_mib"] < cached.built["kept_mib"] == plain.built["kept_mib"]
-    widths = [sum(batch["src_tokens"].size(1) for batch, _ in each.batches) for each in (plain, grouped)]
-    assert widths[1] < widths[0] and plain.built["tokens"] == grouped.built["tokens"]
+    names = ["m-idpg-phm", "m-idpg-phm-cached", "lpt-naive", "lpt-naive-cached-states"]
+    steps = (worker.Steps(case, settings) for case in import_module("step_cases").chosen(names))
+    given = [each.batches[0][0].keys() for each in steps]
+    assert given[1] - given[0] == {"representation"} and given[3] - given[2] == {"states"}
 
 
 def test_scaling(benchmark, tmp_path):
@@ -100,8 +87,6 @@ def test_scaling(benchmark, tmp_path):
     assert saved["batch"][0]["cases"]["prompt-tuning"] == found[0]  # one point of both axes, measured once
     lines = [line.split() for line in said[said.index("depth (layers)") :].splitlines()[:4]]
     assert lines[0][2:] == ["1", "2"] and lines[1][2:] == [f"{each['median_s']:.4f}" for each in found]
-    assert lines[3][3:] == [f"{each['peak_mib']:,.0f}" for each in found]
-    pytest.importorskip("matplotlib")
     benchmark("scaling", "--read", file, "--plot", tmp_path / "figure.svg")
     assert ">batch size (sentences)</text>" in (tmp_path / "figure.svg").read_text(encoding="utf-8")
 
@@ -112,28 +97,18 @@ def test_epoch(benchmark, tmp_path):
     words += ["--methods", "m-idpg-phm", "prompt-tuning", "--cpu", "--rounds", 1, "--updates", 2]
     said = benchmark("epoch", *words, "--json", tmp_path / "figures.json", "--options", *SIZE)
     figures = json.loads((tmp_path / "figures.json").read_text())
-    blocks = dict(zip(figures, said.split("\n\n")[-4:]))
-    tables = {
-        part: {line.split()[0]: line.split()[1:] for line in block.splitlines()} for part, block in blocks.items()
-    }
-    assert all(found and set(found) <= set(tables[part]) for part, found in figures.items())
-    cases, checkpoints = figures["epoch"], figures["checkpoint"]
-    for found in cases.values():
+    tables = {}
+    for part, block in zip(figures, said.split("\n\n")[-4:]):
+        tables[part] = {line.split()[0]: line.split()[1:] for line in block.splitlines()}
+        assert figures[part] and set(figures[part]) <= set(tables[part])
+    for found in figures["epoch"].values():
         assert (found["updates"], found["updates_per_epoch"], found["examples"]) == (2, 3, 44)
         assert found["epoch_s"] == pytest.approx(found["fill_s"] + found["first_update_s"] + 2 * found["update_s"])
-    assert [name for name in cases if "filled_beforehand_s" in cases[name]] == ["m-idpg-phm-cache-warm"]
-    assert all(0 <= found["padding_grouped"] < found["padding"] < 1 for found in figures["padding"].values())
     assert {(found["split"], found["examples"]) for found in figures["prediction"].values()} == {("test", 13)}
-
-    def ratio(part: str, figure: str, *names: str) -> str:
-        own, other = (figures[part][name][figure] for name in names)
-        return f"{own / other:.2f}"
-
-    assert tables["epoch"]["m-idpg-phm"][2] == ratio("epoch", "epoch_s", "m-idpg-phm", "prompt-tuning")
-    assert tables["padding"]["m-idpg-phm"][-1] == ratio("epoch", "update_s", "m-idpg-phm-grouped", "m-idpg-phm")
-    own, reference = "m-idpg-phm-validate", "prompt-tuning-validate"
-    assert tables["prediction"][own][1] == ratio("prediction", "seconds", own, reference)
-    sizes = [checkpoints[f"m-idpg-phm{name}"]["bytes"] for name in ("-no-optimizer-state", "", "-full-model")]
+    seconds = [figures["epoch"][name]["epoch_s"] for name in ("m-idpg-phm", "prompt-tuning")]
+    assert tables["epoch"]["m-idpg-phm"][2] == f"{seconds[0] / seconds[1]:.2f}"
+    endings = ("-no-optimizer-state", "", "-full-model")
+    sizes = [figures["checkpoint"][f"m-idpg-phm{name}"]["bytes"] for name in endings]
     assert sizes == sorted(sizes) and tables["checkpoint"]["m-idpg-phm"][0] == f"{sizes[1]:,}"
 
 
@@ -143,9 +118,6 @@ def test_startup(benchmark, tmp_path):
     assert table[0] == page[0] and [row[:-2] for row in table[1:]] == [row[:-2] for row in page[5:]]
     rounds = json.loads((tmp_path / "figures.json").read_text())["load"]
     assert [row[-2] for row in table[1:]] == [f"{rounds[way][0]['wall']:.2f}" for way in ("first", "later")]
-    startup = import_module("startup")
-    world = startup.World(tmp_path, startup.SIZES["tiny"], "m-idpg-phm")
-    sweep([*world.sweep()[3:], "--dry-run"])  # its processes would take longer
 
 
 @pytest.fixture(scope="module")
@@ -183,21 +155,9 @@ def test_predict_speed(benchmark, quickstart, tmp_path):
     for shown, block, (title, cases) in zip(page, printed, blocks.items()):
         head, *rows = cells(block)
         assert head == [title, *cells(shown)[0][1:]]  # the columns of the page
-        peers = [name for name, *_ in rows if name.startswith("pipeline")]
-        assert [name for name, *_ in rows] == [*peers, *TIMED] == [case["name"] for case in cases]
-        seconds = {case["name"]: case["rounds"][0] for case in cases}
-        for case, (name, speed, *shares) in zip(cases, rows):
-            assert speed == f"{case['answers'] / seconds[name]:.1f}"
-            assert shares[: len(peers)] == [f"{seconds[peer] / seconds[name]:.2f}" for peer in peers]
-
-
-def test_predict_speed_compares_no_other_model(benchmark, quickstart, tmp_path):
-    for name in ("minilm-hf", "reviews"):
-        (tmp_path / name).symlink_to(quickstart / name)
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "head-only").symlink_to(quickstart / "runs" / "prompt-tuning")
-    with pytest.raises(SystemExit, match="^error: .*head-only.*differ"):
-        benchmark("predict_speed", tmp_path, *FEW)
+        for case, (name, speed, *_) in zip(cases, rows, strict=True):
+            assert (name, speed) == (case["name"], f"{case['answers'] / case['rounds'][0]:.1f}")
+        assert [name for name, *_ in rows if not name.startswith("pipeline")] == TIMED
 
 
 def test_many_tasks(benchmark, quickstart, tmp_path):
@@ -231,14 +191,11 @@ def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     done = gpu(*words, **usual)
     assert done.returncode == 0, done.stdout + done.stderr
     parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
-    kinds = ["environment", "agree", "targets", "sizes", *usual["PARTS"].split()[3:]]
-    assert [part["kind"] for part in parts.values()] == kinds
     assert parts["agree-float32"]["found"]["lora"] == {"loss": 0.0, "gradient": 0.0}
     other = f"lora ({SCRIPTS.parent.name})"  # --against: the case of the other checkout is measured beside
     assert {"lora", other} < parts["steps-bfloat16-1"]["found"].keys()
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert len(re.findall(r"^\| lora \| [\d.]+ \| ", report, re.MULTILINE)) == 4  # targets, two sizes, steps
-    assert re.search(r"^\| m-idpg-phm \| prompt-tuning \| 1.6 \| [\d.]+ \| (yes|NO) \|", report, re.MULTILINE)
 
 
 def test_gpu_refuses_before_it_makes_anything(tmp_path):
@@ -255,22 +212,13 @@ def test_gpu_refuses_before_it_makes_anything(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-EPOCH = ["{single}", "--backbone", "{model}", "--methods", "head-only"]
-
-
 @pytest.mark.parametrize(
     ("script", "words", "named"),
     [
         ("step_time", ["--cases", "prompt-tunning"], "--cases prompt-tunning is unknown: did you mean prompt-tuning"),
-        ("step_time", ["--rounds", "0"], "--rounds 0"),
-        ("step_time", ["--width", "30"], "--width 30"),
-        ("step_time", ["--clock", "cpu", "--device", "cuda"], "--clock cpu"),
-        ("step_time", ["--cases", "peft-lora", "--no-peers"], "--no-peers"),
         ("step_time", ["--no-peers", "--json", "/nowhere/figures.json"], "--json /nowhere/figures.json"),
         ("scaling", ["--axes", "layers=two"], "--axes layers=two"),
-        ("scaling", ["--plot", "figure.gif"], "--plot figure.gif"),
-        ("epoch", [*EPOCH, "--split", "test"], "{single} has no split test"),
-        ("epoch", [*EPOCH, "--cpu", "--options", "--dropout", "2"], "head-only on {single} failed: fairseq_idpg: "),
+        ("epoch", ["{single}", "--backbone", "{model}", "--split", "test"], "{single} has no split test"),
         ("preprocess_time", ["--vocab", "none"], "none/encoder.json"),
         ("gpu", ["--limit", "0"], "--limit 0"),
     ],
@@ -281,9 +229,7 @@ def test_refused_in_one_line(benchmark, tmp_path, monkeypatch, script, words, na
         write_folder(paths["single"], splits={"train": 12, "valid": 3})
         write_backbone(paths["model"], max_positions=512)
     monkeypatch.chdir(tmp_path)
-    before = set(tmp_path.iterdir())
     with pytest.raises(SystemExit) as ended:
         benchmark(script, *(word.format(**paths) for word in words))
     said = str(ended.value)
     assert said.startswith("error: ") and named.format(**paths) in said and "\n" not in said
-    assert set(tmp_path.iterdir()) == before

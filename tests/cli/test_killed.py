@@ -52,17 +52,10 @@ def killed_between(*command) -> None:
     START(*command)
 
 
-@pytest.fixture(scope="module")
-def whole(pairs, backbone, place):
-    """(finished run, save folder) of a training that nothing stopped."""
-    folder = place / "whole"
-    return train(pairs, folder, "--backbone", backbone, "--max-epoch", 3, "--patience", 5), folder
-
-
 @pytest.mark.parametrize("kill", [killed_while_writing, killed_between])
-def test_the_same_run_as_without_the_kill(whole, pairs, backbone, tmp_path, monkeypatch, kill):
-    finished, folder = whole
-    options = ["--backbone", backbone, "--max-epoch", 3, "--patience", 5]
+def test_the_same_run_as_without_the_kill(pairs, backbone, place, tmp_path, monkeypatch, kill):
+    options, folder = ["--backbone", backbone, "--max-epoch", 3, "--patience", 5], place / kill.__name__
+    finished = train(pairs, folder, *options)
     with monkeypatch.context() as patched:
         patched.setattr(folders, "command_line", kill)
         killed = train(pairs, tmp_path, *options, succeed=False, forked=True)
@@ -74,8 +67,7 @@ def test_the_same_run_as_without_the_kill(whole, pairs, backbone, tmp_path, monk
     for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
         ours, theirs = (torch.load(place / name, weights_only=True) for place in (tmp_path, folder))
         assert same_tensors(ours["model"], theirs["model"])
-        assert ours["extra_state"]["best"] == theirs["extra_state"]["best"]
-        assert ours["extra_state"]["val_loss"] == theirs["extra_state"]["val_loss"]
+        assert all(ours["extra_state"][name] == theirs["extra_state"][name] for name in ("best", "val_loss"))
         assert ours["model"]["_extra_state"]["patience"] == theirs["model"]["_extra_state"]["patience"]
         for number, values in theirs["last_optimizer_state"]["state"].items():
             assert same_tensors(ours["last_optimizer_state"]["state"][number], values)

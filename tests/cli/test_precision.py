@@ -8,9 +8,8 @@ import torch
 from tests.folders import train, validate
 
 
-@pytest.mark.parametrize("method", ["compacter-shared", "fine-tuning"])
-def test_bf16_trains_like_float32(pairs, backbone, tmp_path, method):
-    usual = ["--backbone", backbone, "--max-epoch", 2, "--method", method]
+def test_bf16_trains_like_float32(pairs, backbone, tmp_path):
+    usual = ["--backbone", backbone, "--max-epoch", 2, "--method", "compacter-shared"]
     half, whole = (
         train(pairs, tmp_path / name, *usual, *more, without="--phm-n")
         for name, more in (("half", ["--bf16"]), ("whole", []))
@@ -27,8 +26,7 @@ FP16 = ["--fp16", "--fp16-no-flatten-grads", "--fp16-scale-window", 3]  # flat g
 @pytest.mark.parametrize(
     ("options", "processes"),
     [
-        (["--bf16", "--clip-norm", 0.5], 1),
-        (["--bf16", "--batch-size", 4], 2),
+        (["--bf16", "--batch-size", 4, "--clip-norm", 0.5], 2),
         ([*FP16, "--optimizer", "grouped_adam", "--head-lr", 3, "--weight-decay", 0.1], 1),
         ([*FP16, "--update-freq", 2, "--batch-size", 4, "--clip-norm", 0.5], 1),
         (["--memory-efficient-fp16", "--fp16-scale-window", 3], 1),
@@ -44,10 +42,9 @@ def test_resuming_changes_nothing(pairs, backbone, tmp_path, options, processes)
     resumed = train(pairs, tmp_path / "parts", *usual, processes=processes)
     for key in ("train_loss", "train_gnorm", "train_loss_scale", "valid_loss", "valid_accuracy"):
         assert resumed.log(key) == whole.log(key)[1:]
-    states = [torch.load(tmp_path / run / "checkpoint_last.pt", weights_only=True) for run in ("whole", "parts")]
-    assert same_values(states[0]["model"], states[1]["model"])  # with the float32 weights and the counters
-    assert same_values(states[0]["last_optimizer_state"], states[1]["last_optimizer_state"])
-    assert "the checkpoint keeps no" not in resumed.output
+    one, other = (torch.load(tmp_path / run / "checkpoint_last.pt", weights_only=True) for run in ("whole", "parts"))
+    for part in ("model", "last_optimizer_state"):  # with the float32 weights and the counters
+        assert same_values(one[part], other[part])
 
 
 def same_values(one, other):

@@ -51,9 +51,8 @@ def test_bad_input_while_data_is_loaded(pairs, backbone, tmp_path):
 
 
 def test_bad_input_in_processes_that_torch_spawned(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SPAWNED)
-    ended = python(script, PYTHONPATH=str(ROOT))
+    (tmp_path / "script.py").write_text(SPAWNED)
+    ended = python(tmp_path / "script.py", PYTHONPATH=str(ROOT))
     said = [line for line in ended.stderr.splitlines() if "is gone" in line]
     assert ended.returncode == 1 and said == [LINE] and "Traceback" not in ended.stderr
 

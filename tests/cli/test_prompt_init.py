@@ -5,32 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.folders import train, write_backbone, write_folder
-from tests.preprocess.commands import run, write_vocab
-
-BYTES = 256  # symbols of the small GPT-2 vocabulary
+from tests.folders import train
+from tests.phrases import SINGLES, write_language_model, write_texts
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("init")
-    vocab = write_vocab(folder / "vocab")
-    (folder / "x.tsv").write_text("".join(f"text {i}\t{i % 2}\n" for i in range(16)))
-    files = [f"{split}={folder / 'x.tsv'}" for split in ("train", "valid")]
-    columns = ["--no-header", "--text-columns", "1", "--label-column", "2"]
-    arguments = ["x", "--from-tsv", *files, *columns, "--vocab", str(vocab), "--out", str(folder)]
-    assert run(arguments) == 0
-    write_backbone(folder / "model.pt", words=BYTES)
+    write_texts(folder, "x", SINGLES)
+    write_language_model(folder)
     return folder
-
-
-def start(place, save_dir, *options, data="x-bin", **more):
-    """The prompt table before any update (learning rate 0)."""
-    usual = ["--backbone", place / "model.pt", "--method", "prompt-tuning", "--max-update", 1, "--lr", 0]
-    finished = train(place / data, save_dir, *usual, *options, **more)
-    if finished.status:
-        return finished.last_line
-    return torch.load(save_dir / "checkpoint_last.pt", weights_only=True)["model"]["method.table"][0]
 
 
 def words(place, text):
@@ -40,19 +24,12 @@ def words(place, text):
 
 
 def test_words_and_labels(place, tmp_path):
-    rows = start(place, tmp_path / "text", "--prompt-init", "text", "--prompt-init-text", "great")
-    assert torch.equal(rows, words(place, "great"))
-    rows = start(place, tmp_path / "labels", "--prompt-init", "class-labels", "--prompt-init-text", "bad|good")
-    for row, label in zip(rows, ("bad", "good")):
-        assert torch.allclose(row, words(place, label).mean(0), atol=1e-6)
-
-
-def test_refused(place, tmp_path):
-    """Words of three classes to start with, and two to learn; data that does not say how it was encoded."""
-    write_folder(place / "plain", pairs=False, words=BYTES)
-    for data, how, text, named in (
-        ("x-bin", "class-labels", "a|b|c", "'a|b|c' has 3 texts, and there are 2 classes"),
-        ("plain", "text", "great", "preprocess.json is missing"),
-    ):
-        options = ["--prompt-init", how, "--prompt-init-text", text]
-        assert named in start(place, tmp_path, *options, data=data, succeed=False)
+    means = torch.stack([words(place, label).mean(0) for label in ("bad", "good")])
+    usual = ["--backbone", place / "model.pt", "--method", "prompt-tuning", "--max-update", 1, "--lr", 0]
+    for how, text, expected in (("text", "great", words(place, "great")), ("class-labels", "bad|good", means)):
+        train(place / "x-bin", tmp_path / how, *usual, "--prompt-init", how, "--prompt-init-text", text)
+        rows = torch.load(tmp_path / how / "checkpoint_last.pt", weights_only=True)["model"]["method.table"][0]
+        torch.testing.assert_close(rows[: len(expected)], expected, atol=1e-6, rtol=0)
+    refused = [*usual, "--prompt-init", "class-labels", "--prompt-init-text", "a|b|c"]
+    line = train(place / "x-bin", tmp_path / "refused", *refused, succeed=False).last_line
+    assert "'a|b|c' has 3 texts, and there are 2 classes" in line

@@ -34,13 +34,11 @@ def test_log_and_checkpoint_hold_what_was_trained_and_the_backbones_fingerprint(
     # 2 x 4^3 + 32 x 16 / 4 + 16 + 16 x 160 / 4 + 3 x 160 of the method, 32 x 32 + 32 + 2 x 33 of the head
     assert "method m-idpg-phm: 2,514 trainable of" in output
     assert "method 1,392" in output and "head 1,122" in output
-    assert "prompt: 5 rows (add) at layers 0,1,2 from position 0; representation previous-layer" in output
     assert f"backbone: {backbone} (SHA-256 {digest})" in output
     state = load(trained[1] / "checkpoint_best.pt")
     assert set(state["model"]) == M_IDPG_KEYS
     assert bytes(state["model"]["backbone_fingerprint"].tolist()).hex() == digest
     assert state["cfg"]["model"]["backbone"] == str(backbone)
-    assert (state["cfg"]["model"]["generator_hidden_size"], state["cfg"]["model"]["phm_n"]) == (16, 4)
 
 
 def test_validate_gives_the_accuracy_that_training_printed(trained, pairs):
@@ -75,8 +73,6 @@ def test_restore_file_starts_training_as_backbone_does(pairs, backbone, tmp_path
     restored = train(pairs, tmp_path / "a", "--restore-file", backbone, *reset, "--max-epoch", 1)
     named = train(pairs, tmp_path / "b", "--backbone", backbone, "--max-epoch", 1)
     assert restored.log("train_loss") == named.log("train_loss")
-    accuracy = restored.log("valid_accuracy")
-    assert validate(pairs, tmp_path / "a" / "checkpoint_best.pt").log("valid_accuracy") == accuracy
 
 
 def test_unfrozen_backbone_is_trained_saved_and_serves_as_a_backbone(pairs, singles, backbone, tmp_path):
@@ -123,15 +119,8 @@ def checkpoint(trained):
     return trained[1] / "checkpoint_best.pt"
 
 
-def test_the_training_set_and_scores_that_the_training_did_not_log(pairs, checkpoint):
-    criterion = ["--criterion", "sentence_prediction_idpg", "--report-acc-and-macro-f1"]
-    found = validate(pairs, checkpoint, *criterion, "--valid-subset", "train")
-    accuracy, f1, both = (found.log(f"train_{name}")[-1] for name in ("accuracy", "macro_f1", "acc_and_macro_f1"))
-    assert both == pytest.approx((accuracy + f1) / 2, abs=0.1)
-
-
-def test_a_backbone_that_is_written_to_meanwhile_gives_no_scores(pairs, checkpoint, backbone, tmp_path):
-    own = shutil.copy(backbone, tmp_path / "model.pt")
+def test_a_backbone_that_is_written_to_meanwhile_gives_no_scores(pairs, checkpoint, tmp_path):
+    own = write_backbone(tmp_path / "model.pt")
     model, task = load_on_folder(str(checkpoint), str(pairs), cpu=True, backbone=str(own))
     options = SentencePredictionConfig(classification_head_name="sentence_classification_head")
     criterion, dataset = SentencePredictionCriterion(options, task), task.load_dataset("valid")
@@ -143,7 +132,6 @@ def test_a_backbone_that_is_written_to_meanwhile_gives_no_scores(pairs, checkpoi
 
 
 def test_no_checkpoint_and_overrides_that_are_code(pairs, checkpoint):
-    """See tests/training/test_overrides.py for others that are refused."""
     refused = run("validate", pairs, "--batch-size", 5, "--num-classes", 2, succeed=False)
     assert refused.last_line.startswith("fairseq_idpg: --path")
     refused = validate(pairs, checkpoint, "--model-overrides", "print('done')", succeed=False)

@@ -13,24 +13,19 @@ from tests.folders import renamed, write_backbone, write_folder
 from tests.run_scripts.tiny import FLAGS, IDPG, OPTIONS
 
 WITHOUT_LAYERS = {name: value for name, value in OPTIONS.items() if name != "encoder-layers"}
-MNLI, RTE = ("contradiction", "neutral", "entailment"), ("entailment", "not_entailment")
 
 KEYS = [  # keys of a sweep's file, what its line names
     # keys and values
     ({"taks": ["RTE"]}, "taks is unknown: did you mean tasks?"),
     ({"tasks": ["RTEE"]}, "RTEE is unknown: did you mean RTE?"),
     ({"rows": [{"methd": "adapter"}]}, "methd is unknown: did you mean method?"),
-    ({"rows": [{"name": "x"}]}, "method is missing"),
     ({"rows": ["m-idpg-pmh"]}, "m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
     ({"rows": ["adapter+compacter"]}, "adapter and compacter share --adapter-hidden-size"),
     ({"rows": [IDPG, IDPG]}, "two are called m-idpg-phm"),
     ({"rows": [{**IDPG, "tasks": ["CR"]}]}, "m-idpg-phm has the task CR"),
-    ({"lrs": ["fast"]}, "lrs: could not convert string to float: 'fast'"),
     ({"lrs": [True]}, "lrs True"),  # 1 to Python
     ({"seeds": [1.5]}, "seeds 1.5"),
-    ({"seeds": [2**32]}, "seeds 4294967296"),
     ({"lr_seeds": [7]}, "lr_seeds [7]"),
-    ({"warm_up": 1.0}, "warm_up 1.0"),
     ({"warm_up": 0.1, "options": {**OPTIONS, "lr-scheduler": "inverse_sqrt"}}, "warm_up 0.1"),
     ({"positions": [[0, 1]]}, "m-idpg-phm: [a, b] needs supplementary training"),
     ({"supplementary": {"data": "MNLI-bin"}}, "supplementary has no effect where no positions"),
@@ -43,8 +38,6 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"options": {**OPTIONS, "dropuot": 0}}, "--dropuot is unknown to fairseq-train: did you mean --dropout?"),
     ({"options": {**OPTIONS, "dropout": "much"}}, "--dropout"),
     ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),
-    ({"options": {**OPTIONS, "max-tokens": "many"}, "rows": ["fine-tuning"]}, "--max-tokens many"),
-    ({"rows": [{"method": "adapter", "options": {"phm-n": 4}}]}, "--phm-n 4 has no effect with --method adapter"),
     ({"arch": "roberta_idpg_large", "options": WITHOUT_LAYERS}, "--encoder-layers is 24 but the backbone"),
     # other tasks
     ({"eval_tasks": ["CR"]}, "eval_tasks CR"),
@@ -53,7 +46,6 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"data": "no"}, "no/RTE-bin does not exist"),
     ({"data": {"CR": "data/CR-bin"}}, "data has no folder of RTE"),
     ({"backbone": "no.pt"}, "no.pt does not exist"),
-    ({"rows": ["m-idpg-phm-glove"]}, "glove.json"),
     ({"k": [40]}, "24 training examples"),
     ({"data": {"RTE": "data/STS-B-bin"}}, "data/STS-B-bin"),
     ({"positions": [[0, 0]], "supplementary": {"data": "data/MNLI-bin", "keep": ["head"]}}, "keep"),
@@ -90,7 +82,6 @@ def test_keys_of_a_sweep(of_sweep, keys, named):
     ("words", "named"),
     [
         (["--set", "seeds=[1"], "seeds=[1"),
-        (["--set", "options={a: 1, a: 2}"], "a stands twice"),
         (["--set", "options.best-checkpoint-metric=loss"], "--best-checkpoint-metric loss"),
         (["--slurm", "time=5"], "--slurm"),
     ],
@@ -99,16 +90,9 @@ def test_options_of_a_sweep(of_sweep, words, named):
     assert named in of_sweep(*words)
 
 
-def own(world, place, task, *labels):
-    """A task's folder with other labels."""
-    before = MNLI if task == "MNLI" else RTE if task == "RTE" else ("0", "1")
-    return renamed(world.data / f"{task}-bin", place / "own", dict(zip(before, labels)))
-
-
 def test_labels_of_a_folder_are_those_of_its_task(of_sweep, world, tmp_path):
-    for task, labels in (("MNLI", ["sports", "food", "weather"]), ("MRPC", ["different", "same"])):
-        folder = own(world, tmp_path / task, task, *labels)
-        assert f"data {folder}" in of_sweep(tasks=[task], data={task: str(folder)})
+    folder = renamed(world.data / "MRPC-bin", tmp_path / "own", {"0": "different", "1": "same"})
+    assert f"data {folder}" in of_sweep(tasks=["MRPC"], data={"MRPC": str(folder)})
     data = {"MRPC": "data/MRPC-bin", "QQP": str(folder)}
     assert f"eval_tasks {folder}" in of_sweep(tasks=["MRPC"], data=data, eval_tasks=["QQP"])
     data["QQP"] = str(write_folder(tmp_path / "encoded otherwise", words=60))
@@ -134,18 +118,12 @@ def test_a_backbone_of_another_kind(of_sweep, tmp_path):
     assert "other.pt is not a fairseq checkpoint" in of_sweep(backbone=str(other))
 
 
-def test_a_folder_without_labels_or_of_other_text(of_sweep, world, tmp_path):
-    other, half, empty = (tmp_path / name for name in ("other", "half", "empty"))
-    for folder in (other, half):
-        shutil.copytree(world.data / "RTE-bin", folder)
-    (other / "glove").mkdir()
-    (other / "glove" / "glove.json").write_text(json.dumps({"dim": 300, "sha256": {}}))
-    for file in half.glob("label/valid*"):
+def test_a_folder_without_word_vectors_or_labels(of_sweep, world, tmp_path):
+    assert "glove.json" in of_sweep(rows=["m-idpg-phm-glove"])
+    folder = shutil.copytree(world.data / "RTE-bin", tmp_path / "folder")
+    for file in folder.glob("label/valid*"):
         file.unlink()
-    empty.mkdir()
-    assert "glove/train.npy" in of_sweep(data={"RTE": str(other)}, rows=["m-idpg-phm-glove"])
-    assert "no labels of valid" in of_sweep(data={"RTE": str(half)})
-    assert "empty is not a binarized folder" in of_sweep(data={"RTE": str(empty)})
+    assert "no labels of valid" in of_sweep(data={"RTE": str(folder)})
 
 
 TRAINED = ["--backbone", "backbone/model.pt", "--arch", "roberta_idpg", "--phm-n", "4", *FLAGS]
@@ -155,7 +133,6 @@ TRAINED = ["--backbone", "backbone/model.pt", "--arch", "roberta_idpg", "--phm-n
     ("words", "named"),
     [
         (["RTE", *TRAINED, "--save-dir", "x"], "--save-dir is set by --results"),
-        (["RTE", *TRAINED, "--fp61"], "--fp61 is unknown to fairseq-train: did you mean --fp16?"),
         (["RTE", *TRAINED, "--init-prompts-from", "backbone/model.pt"], "--prompt-init-from"),
         (["RTE", *TRAINED, "--eval-tasks", "CR"], "--eval-tasks CR"),
         (["RTE", *TRAINED, "--out", "backbone/model.pt"], "--out backbone/model.pt is the file of --backbone"),
@@ -167,14 +144,3 @@ def test_the_command_of_a_task(refused, world, words, named):
     before = world.backbone.read_bytes()
     assert named in refused(train.main, *words)
     assert world.backbone.read_bytes() == before and not (world.data / "RTE-bin" / "x.pt").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [([], "name a task first"), (["RTE", "--lr", "-1"], "--lr")],
-)
-def test_words_of_another_form(words, named, monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as raised:
-        train.main(words)
-    assert named in str(raised.value) + capsys.readouterr().err and not list(tmp_path.iterdir())

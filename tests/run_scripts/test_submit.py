@@ -22,8 +22,6 @@ from tests.helpers import WORDS
 from tests.inference.saved import write_checkpoint
 from tests.run_scripts.report import made
 
-# --- the files of the benchmarks, beside what others have submitted --------------------------------------------------
-
 # Lines with the header: of a submission, huggingface.co/Avelina/lovelace-medium-alpha1-dph at c951445, and where that
 # does not show them, the "wc -l *.tsv" in public instructions for submitting.
 LINES = {"AX": 1105, "CoLA": 1064, "MNLI-mm": 9848, "MNLI-m": 9797, "MRPC": 1726, "QNLI": 5464, "QQP": 390_966}
@@ -46,7 +44,6 @@ def test_files_of_the_benchmarks():
     ("file", "numbers", "answers", "text"),
     [
         ("RTE.tsv", [(0,), (7,)], ["entailment", "b"], "index\tprediction\n0\tentailment\n7\tb\n"),
-        ("BoolQ.jsonl", [(0,), (1,)], ["true", "false"], '{"idx": 0, "label": "true"}\n{"idx": 1, "label": "false"}\n'),
         # as T5's script for submissions and jiant write them: numbers of COPA, texts of ReCoRD, capitals of WSC
         ("COPA.jsonl", [(5,), (6,)], ["0", "1"], '{"idx": 5, "label": 0}\n{"idx": 6, "label": 1}\n'),
         ("ReCoRD.jsonl", [(31,)], ["1"], '{"idx": 31, "label": "1"}\n'),
@@ -63,9 +60,6 @@ def test_text_of_a_file(file, numbers, answers, text):
     assert text_of(file, numbers, answers) == text
 
 
-# --- votes -----------------------------------------------------------------------------------------------------------
-
-
 def says(answers, order):
     """Predictions of a model with its classes in this order."""
     return SplitPredictions(np.eye(len(order))[[order.index(answer) for answer in answers]], None, list(order))
@@ -73,18 +67,16 @@ def says(answers, order):
 
 def test_votes_are_of_names_and_scores_a_mean_in_the_scale_of_the_task():
     said = [
-        says(["neutral", "entailment", "contradiction"], ("contradiction", "entailment", "neutral")),
-        says(["entailment", "entailment", "neutral"], ("neutral", "contradiction", "entailment")),
-        says(["neutral", "neutral", "contradiction"], ("entailment", "neutral", "contradiction")),
+        says(["neutral", "entailment"], ("contradiction", "entailment", "neutral")),
+        says(["entailment", "entailment"], ("neutral", "contradiction", "entailment")),
+        says(["neutral", "neutral"], ("entailment", "neutral", "contradiction")),
     ]
-    assert voted(TASKS["MNLI"], said) == ["neutral", "entailment", "contradiction"]
+    assert voted(TASKS["MNLI"], said) == ["neutral", "entailment"]
     equal = [says(["1", "0"], ("1", "0")), says(["0", "1"], ("1", "0"))]
     assert voted(TASKS["MRPC"], equal) == ["0", "0"]  # the first name
     said = [SplitPredictions(np.array(each), None, []) for each in ([0.5, 0.2, 1.4, -0.3], [0.7, 0.2, 1.2, 0.1])]
     assert voted(TASKS["STS-B"], said) == ["3.000000", "1.000000", "5.000000", "0.000000"]
 
-
-# --- the command -----------------------------------------------------------------------------------------------------
 
 SPLITS = {"train": 24, "valid": 13}
 SIZES = {"WNLI.tsv": 9, "STS-B.tsv": 7, "MNLI-m.tsv": 6, "MNLI-mm.tsv": 5, "AX.tsv": 4}
@@ -175,7 +167,7 @@ def world(tmp_path_factory) -> World:
 @pytest.fixture(autouse=True)
 def small_test_sets(monkeypatch):
     """SuperGLUE's are of three questions."""
-    for name, benchmark in BENCHMARKS.items():
+    for name, benchmark in PUBLISHED.items():
         sizes = dict.fromkeys((sheet.file for sheet in benchmark.sheets), 3) if name == "superglue" else SIZES
         sheets = tuple(replace(sheet, examples=sizes.get(sheet.file, sheet.examples)) for sheet in benchmark.sheets)
         monkeypatch.setitem(BENCHMARKS, name, replace(benchmark, sheets=sheets))
@@ -213,7 +205,7 @@ def test_an_archive(world, tmp_path, capsys):
         assert answers[f"{name}.tsv"] == world.by_hand("MNLI", split, f"{data}-bin")[0]
     said = capsys.readouterr().out
     assert re.search(r"WNLI.tsv +WNLI +9 +0.001 +1, 2, 3 +80.0\n", said), said
-    assert "not in it: CoLA.tsv: no finished run of CoLA" in said and "GLUE's site fails submissions without" in said
+    assert "not in it: CoLA.tsv: no finished run of CoLA" in said
 
 
 QUESTIONS, ASKED = [0, 0, 1, 1, 1, 2], ["6", "6", "31", "31", "31", "4"]  # of the examples, and their numbers
@@ -226,17 +218,11 @@ def add_choices(world: World, place: Path, task: str) -> Path:
     return write_questions(folder, "test", QUESTIONS, [0.0] * len(ASKED) if task == "ReCoRD" else [])
 
 
-def add_run(results: Path, task: str, data: Path | None, checkpoint: Path | None = None, **more) -> made.Run:
-    """A run in results, with the checkpoint, or one that is not looked at."""
-    run = made.run("m-idpg-phm", task, position=0, **({"data": str(data)} if data else {}), **more)
-    made.write(results, [run])
-    path = results / "runs" / run["run"] / "checkpoint_best.pt"
+def add_run(results: Path, task: str, data: Path, checkpoint: Path, **more) -> None:
+    run = made.run("m-idpg-phm", task, position=0, data=str(data), **more)
+    path = made.write(results, [run]) / "runs" / run["run"] / "checkpoint_best.pt"
     path.parent.mkdir(parents=True)
-    if checkpoint is None:
-        path.touch()
-    else:
-        shutil.copy(checkpoint, path)
-    return run
+    shutil.copy(checkpoint, path)
 
 
 def test_choices(world, tmp_path):
@@ -264,79 +250,54 @@ def test_choices(world, tmp_path):
     }
 
 
-@pytest.mark.parametrize(
-    ("questions", "said"),
-    [(None, "question/test.tsv"), ([0, 0, 1, 1, 2, 2], "takes 3"), ([0] * 5 + [1], "takes 3")],
-)
-def test_questions_that_are_not_the_benchmarks(refused, world, tmp_path, questions, said):
-    folder = add_choices(world, tmp_path / "data", "COPA")
-    add_run(tmp_path / "results", "COPA", folder)
-    (folder / "question" / "test.tsv").unlink()
-    if questions is not None:
-        write_questions(folder, "test", questions)
+def test_questions_that_are_not_the_benchmarks(refused, world, tmp_path):
+    folder = write_questions(add_choices(world, tmp_path / "data", "COPA"), "test", [0, 0, 1, 1, 2, 2])
+    add_run(tmp_path / "results", "COPA", folder, world.backbone)  # which is not looked at
     line = refused("--incomplete", results=tmp_path / "results", benchmark="superglue")
-    assert "COPA-bin" in line and said in line
+    assert "COPA-bin" in line and "takes 3" in line
+    (folder / "question" / "test.tsv").unlink()
+    assert "question/test.tsv" in refused("--incomplete", results=tmp_path / "results", benchmark="superglue")
 
 
 def test_what_is_missing_is_named(refused, world, tmp_path):
     line = refused()
     assert "6 of 11 files of GLUE" in line and "--incomplete" in line and "CoLA.tsv: no finished run of CoLA" in line
-    add_run(tmp_path / "results", "CB", world.data / "CB-bin")
-    line = refused("--incomplete", results=tmp_path / "results", benchmark="superglue")
-    assert "COPA.jsonl: no finished run of COPA" in line and "CB-bin" in line
     data = shutil.copytree(world.data, tmp_path / "data")
     for name in ("wnli", "WSC"):  # of which there are as many examples
         (data / "WNLI-bin" / "preprocess.json").write_text(json.dumps({"task": name}))
         assert ("WNLI.tsv" in refused("--data", data)) == (name == "WSC")
-    (data / "WNLI-bin" / "input0" / "test.idx").unlink()
-    assert f"WNLI.tsv: {data / 'WNLI-bin'}" in refused("--data", data)
     results = shutil.copytree(world.results, tmp_path / "of few")
     gone = results / "runs" / world.runs("WNLI")[1] / "checkpoint_best.pt"
     gone.unlink()
     assert str(gone) in refused("--incomplete", results=results)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "examples"), [(counted(8), 8), (counted(8), 9), ([*counted(8), "21"], 9), (["0 1 1"] * 9, 9)]
-)
-def test_other_examples_than_the_benchmarks_are_refused(refused, world, tmp_path, numbers, examples):
-    data = shutil.copytree(world.data, tmp_path / "data")
-    add_test_set(data / "WNLI-bin", "test", counted(examples))
-    (data / "WNLI-bin" / "number" / "test.txt").write_text("".join(f"{number}\n" for number in numbers))
-    assert f"{data / 'WNLI-bin'} split test has " in refused("--incomplete", "--data", data)
-
-
-def test_labels_of_other_data_are_refused(refused, world, tmp_path):
+@pytest.mark.parametrize("numbers", [counted(8), [*counted(8), "21"], ["0 1 1"] * 9], ids=["fewer", "twice", "triples"])
+def test_other_examples_or_labels_than_the_benchmarks_are_refused(refused, world, tmp_path, numbers):
     folder = shutil.copytree(world.data / "WNLI-bin", tmp_path / "data" / "RTE-bin")
     model = world.results / "runs" / world.runs("WNLI")[0] / "checkpoint_best.pt"
     add_run(tmp_path / "results", "RTE", folder, model)
     add_test_set(folder, "test", counted(3000))
     assert "answers 0, 1, and RTE takes" in refused("--incomplete", results=tmp_path / "results")
+    data = shutil.copytree(world.data, tmp_path / "other")
+    add_test_set(data / "WNLI-bin", "test", numbers)
+    assert f"{data / 'WNLI-bin'} split test has " in refused("--incomplete", "--data", data)
 
 
 def test_which_runs(refused, world, tmp_path):
-    for row, said in ((None, "m-idpg-phm, prompt-tuning"), ("m-idpg-ph", "did you mean m-idpg-phm?")):
-        with pytest.raises(SystemExit, match="--row") as stopped:
-            options = [] if row is None else ["--row", row]
-            main(["glue", "--runs", str(world.results), "--out", str(tmp_path / "x.zip"), *options])
-        assert said in str(stopped.value)
-    of_others = made.write(tmp_path / "others", [made.run("m-idpg-phm", "CR")])
-    assert str(of_others) in refused(results=of_others)
+    with pytest.raises(SystemExit, match="m-idpg-phm, prompt-tuning.*--row"):
+        main(["glue", "--runs", str(world.results), "--out", str(tmp_path / "x.zip")])
+    assert "did you mean m-idpg-phm?" in refused("--row", "m-idpg-ph")
     results = shutil.copytree(world.results, tmp_path / "results")
     made.write(results, [made.run("m-idpg-phm", "WNLI", position=0, selection="paper")])
     assert "--selection" in refused("--incomplete", results=results)
-    assert "--position" in refused("--position", "0", "1", "4")
 
 
 def test_a_backbone_that_has_moved(refused, world, tmp_path):
-    out, moved = tmp_path / "x.zip", tmp_path / "moved.pt"
-    hidden = world.backbone.rename(tmp_path / "hidden.pt")
+    moved = world.backbone.rename(tmp_path / "moved.pt")
     try:
         assert f"--backbone {world.backbone}" in refused("--incomplete")
-        shutil.copy(hidden, moved)
-        world.submit(out, "--incomplete", "--backbone-file", moved)
+        world.submit(tmp_path / "x.zip", "--incomplete", "--backbone-file", moved)
     finally:
-        hidden.rename(world.backbone)
-    with zipfile.ZipFile(out) as archive:
-        votes = [most(said) for said in zip(*world.by_hand("WNLI", data="WNLI-bin"))]
-        assert [answer for _, answer in table(archive, "WNLI.tsv")] == votes
+        moved.rename(world.backbone)
+    assert (tmp_path / "x.zip").is_file()

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 
-import numpy as np
 import pytest
 import torch
 import yaml
@@ -71,7 +70,7 @@ def test_the_pipeline_takes_values_behind_an_equals_sign(shown):
     assert found == {"backbone": "it's a.pt", "supplementary.data": "'m'"}
 
 
-@pytest.mark.parametrize("words", [["--pairs", "0-1"], ["--pairs"], ["--pairs", " "], ["--methods", "adapter"]])
+@pytest.mark.parametrize("words", [["--pairs", "0-1"], ["--pairs", " "], ["--methods", "adapter"]])
 def test_the_pipeline_refuses_what_is_no_pair(shown, words):
     """Of a variable that is not set: not all pairs of the configuration."""
     assert words[0] in shown("supplementary_pipeline.sh", "--dry-run", *words, succeed=False)
@@ -101,7 +100,6 @@ def test_supplementary_training_leaves_a_backbone(world, supplementary):
     name = "encoder.sentence_encoder.layers.0.fc1.weight"
     assert not torch.equal(made["model"][name], before["model"][name])
     assert made["cfg"]["optimization"]["lr"] == [1e-3] and made["cfg"]["task"]["swap_pairs"] == "append"
-    assert list((world.folder / "made").iterdir()) == [world.folder / supplementary]
 
 
 def test_a_task_from_that_backbone(world, supplementary, monkeypatch, capsys):
@@ -113,7 +111,6 @@ def test_a_task_from_that_backbone(world, supplementary, monkeypatch, capsys):
     record = json.loads((world.folder / "rte" / "results.jsonl").read_text())
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("RTE K=8 prompt-tuning, position 4:1, lr 1e-09, seed 1: accuracy ")
-    assert last.endswith(f"checkpoint rte/runs/{record['run']}/checkpoint_best.pt")
     assert record["backbone"]["sha256"] == backbone_digest(str(world.folder / supplementary))
     assert (record["position"], record["supplementary_position"], record["k"]) == (1, 4, 8)
     assert (record["setting"], record["best_epoch"], record["trainable"]) == ("few-shot", 1, 5 * 32)
@@ -121,5 +118,3 @@ def test_a_task_from_that_backbone(world, supplementary, monkeypatch, capsys):
     before = read(world.folder / supplementary)["model"]
     kept = [name for name in before if name.startswith("method.")]
     assert kept and all(torch.allclose(made["model"][name], before[name], atol=1e-6) for name in kept)
-    predictions = np.load(world.folder / "rte" / record["predictions"])
-    assert len(predictions["dev"]) == 4 and len(predictions["test"]) == 13

@@ -34,14 +34,12 @@ def scope_of(runs, command="", ks=(None,), **more):
     [
         ([CR, made.run("b", "CR", selection="paper")], "--selection paper", [1]),
         *(([CR, OTHER_BACKBONE], f"--backbone {name}", [0]) for name in ("AB12", "roberta.large/model.pt")),
-        ([CR, OTHER_BACKBONE], "--backbone ab12 mnli/model.pt", [0, 1]),
         ([CR, made.run("b", "CR", backbone={**made.BACKBONE, "path": "/elsewhere/model.pt"})], "", [0, 1]),
         ([CR, made.run("b", "CR", supplementary_position=0, backbone=made.OTHER)], "", [0, 1]),
         ([CR, made.run("a", "CR", **made.FEW)], "", [0]),
         ([SINGLE, PAIR, LAST, FIRST], "--position 0 1", [0, 1]),
         ([SINGLE, PAIR, LAST, FIRST, UNPROMPTED], "--position 0", [0, 3, 4]),
         ([CR, SUPPLEMENTED], "--supplementary-position none", [0]),
-        ([CR, SUPPLEMENTED], "--supplementary-position 0", [1]),
         (LENGTHS, "", [1]),  # the paper's
         ([*LENGTHS, made.run("prompt-tuning-134", "CR", prompt_length=134)], "--prompt-length 10", [2, 3]),
         ([CR, made.run("a", "MNLI")], "", [0]),  # none of the paper's ten
@@ -57,12 +55,10 @@ def test_runs_that_are_taken(runs, command, taken):
     [
         ([CR, made.run("b", "CR", selection="paper")], "", "--selection"),
         ([CR, OTHER_BACKBONE], "", r"mnli/model.pt \(cd34cd34\), roberta.large/model.pt \(ab12ab12\).*--backbone"),
-        *(([CR, OTHER_BACKBONE], f"--backbone {name}", "no finished full run") for name in ("b12a", "large/model.pt")),
+        ([CR, OTHER_BACKBONE], "--backbone b12a", "no finished full run .*--backbone"),
         ([CR, made.run("a", "MR", backbone=made.OTHER)], "--backbone ab12 cd34", "a has runs .*backbone"),
         ([SINGLE, PAIR, LAST, FIRST], "", "a on single sentences .*position: 0, 4.*--position"),
         ([CR, SUPPLEMENTED], "", "--supplementary-position"),
-        ([CR], "--tasks RTE --selection clean", "--tasks RTE, --selection clean"),
-        ([made.failed("a", "CR")], "", "no finished full run"),
         ([CR, made.run("a", "CR", 2, protocol=2)], "", "protocol 1 and 2"),
         ([CR, made.run("a", "CR")], "", "a on CR, and differ in nothing"),
     ],
@@ -76,7 +72,6 @@ def test_what_is_refused_names_the_option_or_the_runs(runs, command, named):
     ("one", "other", "named"),
     [
         ({}, {"batch_size": 8}, "batch size None and 8"),
-        ({}, {"supplementary": True}, "supplementary"),
         ({"method": "m-idpg-phm"}, {"method": "m-idpg-dnn"}, "method m-idpg-phm and m-idpg-dnn"),
         ({"read_sha256": "1" * 64}, {"read_sha256": "2" * 64}, "data 1{16} and 2{16}"),
         ({"given_options": ["--lora-rank", "4"]}, {"given_options": ["--lora-rank=8"]}, "--lora-rank 4, --lora-rank 8"),
@@ -105,11 +100,9 @@ PLAIN, CLIPPED = ({"given_options": options} for options in ([], ["--clip-norm",
 @pytest.mark.parametrize(
     ("gone", "done", "counts"),
     [
-        ({"seed": 1}, {"seed": 2}, True),
         ({"seed": 1}, {"seed": 1}, False),  # it has finished since, in smaller parts
         ({"seed": 1, "lr": 1e-4}, {"seed": 1}, True),
         ({"seed": 1, **PLAIN}, {"seed": 2, **CLIPPED}, False),
-        ({"seed": 1, **PLAIN}, {"seed": 2, "given_options": ["--update-freq", "2"]}, True),
         ({"seed": 1, "task": "MR"}, {"seed": 2, **CLIPPED}, True),  # nothing of its cell has finished
     ],
 )

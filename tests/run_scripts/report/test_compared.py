@@ -37,11 +37,7 @@ def test_ours_are_by_the_papers_metric(tmp_path):
     assert (ours["Avg"], theirs["MRPC"], gap["MRPC"]) == (f"{(61.5 + 70 + 61.5) / 3:.1f}", "86.1", "-24.6")
     assert theirs["Avg"] == f"{(86.1 + 81.1 + 88.4) / 3:.1f}"
     assert set(cells(found, "mean-pooling", "ours").values()) == {"mean-pooling", "ours", "missing"}
-    assert "failed runs, left out: 1 (id-spam on MRPC 1)" in found.notes[-1]
-
-
-def test_the_learning_rate_is_chosen_by_the_same_metric(tmp_path):
-    """By accuracy on dev the first would be, by the mean with macro F1 the second."""
+    # the learning rate, too: by accuracy on dev the first would be chosen, by the mean with macro F1 the second
     high = {"dev": scores(90, 50), "test": scores(99, 99)}
     runs = [run("id-spam", "MRPC", dev=90, scores=high), run("id-spam", "MRPC", lr=1e-4, dev=70, both=65.0)]
     assert cells(report(tmp_path, runs, "--table idspam-3"), "id-spam", "ours")["MRPC"] == "65.0"
@@ -52,13 +48,11 @@ def test_values_that_a_paper_does_not_say_or_of_tasks_that_we_have_not(tmp_path)
     runs = [of_parts("ept", task, score, {"f1a": 40.0}, **BASE) for task, score in (("CoLA", 50.0), ("RTE", 60.0))]
     found = report(tmp_path, runs, "--table ept-1 --tasks CoLA RTE MultiRC")
     assert cells(found, "ept") == dict(zip(found.header, ["ept", "60.0", "50.0", "missing", "missing"]))
-    assert "fine-tuning" in [line[0] for line in found.lines]
     found = report(tmp_path, [of_parts("PA (ffn), r=200", "SST-2", 60.0, **BASE)], "--table slides-parallel")
     assert found.header == ["method", "values", "MNLI", "SST-2", "Avg", "parameters", "XSum", "MT"]
     theirs = cells(found, "PA (ffn), r=200", "paper")
     assert (theirs["SST-2"], theirs["XSum"], theirs["MT"]) == ("-", "43.93/20.66/35.63", "36.4")
     assert cells(found, "PA (ffn), r=200", "ours")["SST-2"] == "60.0"
-    assert not [line for line in found.lines if line[1] == "difference"]
 
 
 def test_scores_against_a_number(tmp_path):
@@ -69,7 +63,6 @@ def test_scores_against_a_number(tmp_path):
     rows = [("id-spam-m0", 50.0), ("id-spam-m12", 60.0), ("lpt-m12", 55.0), ("lpt", 99.0)]
     chart = report(tmp_path, [run(row, "MRPC", both=both) for row, both in rows], "--figure idspam-2")
     assert chart.table.lines[:2] == [["id-spam", "MRPC", "50.0", "60.0"], ["lpt", "MRPC", "missing", "55.0"]]
-    assert [panel.title for panel in chart.panels] == ["MRPC", "RTE"]
     assert [series.points for series in chart.panels[0].series] == [[(0, 50.0), (12, 60.0)], [(12, 55.0)]]
 
 
@@ -77,10 +70,8 @@ def test_the_backbone_decides_which_values_stand_beside(tmp_path):
     for more, average in (({}, ["87.3±0.2", "85.1"]), (BASE, ["84.3±0.2", "83.1"])):
         beside = cells(report(tmp_path, [run("lpt", "MRPC", **more)], "--table idspam-2"), "lpt", "paper")
         assert [beside["MRPC"], beside["Avg"]] == average
-    small = [run("lpt", "MRPC", command=made.MINILM)]
-    found = report(tmp_path, small, "--table idspam-2")
+    found = report(tmp_path, [run("lpt", "MRPC", command=made.MINILM)], "--table idspam-2")
     assert found.lines == [["lpt", *["missing"] * 3, "60.0", *["missing"] * 3]]
-    assert cells(report(tmp_path, small, "--table idspam-2 --paper"), "lpt", "paper")["MRPC"] == "87.3±0.2"
     with pytest.raises(InputError, match="--backbone"):
         report(tmp_path, [run("lpt", "MRPC"), run("lora", "RTE", **BASE)], "--table idspam-2")
 
@@ -94,27 +85,20 @@ def test_runs_that_do_not_say_the_metric(tmp_path):
 
 
 def test_transfer_in_columns(tmp_path):
-    """On MRPC's dev the first is best by its own metric, the second by that of the table; the third has diverged."""
+    """On MRPC's dev the first is best by its own metric, the second by that of the table."""
     found, better = (
         {"QQP": {"metric": "acc_and_f1", "scores": scores(50.0, both), "test": 50.0}} for both in (66.6, 77.7)
     )
     high = {"dev": scores(90.0, 60.0), "test": scores(90.0, 60.0)}
     runs = [run("id-spam", "MRPC", 1, 1e-3, 90.0, 90.0, scores=high, transfer=found), run("id-spam", "QQP")]
-    runs += [run("id-spam", "MRPC", 1, 1e-4, 80.0, transfer=better)]
-    runs += [run("id-spam", "MRPC", 1, 1e-5, 99.0, transfer=found)]
-    swept = made.failed("id-spam", "MRPC", 2, lr=1e-5, reason="diverged")
-    gone = {name: value for name, value in swept.items() if name not in ("dev", "test", "metric", "trainable")}
-    table = report(tmp_path, [*runs, gone], "--table idspam-6")
+    table = report(tmp_path, [*runs, run("id-spam", "MRPC", 1, 1e-4, 80.0, transfer=better)], "--table idspam-6")
     ours = cells(table, "id-spam", "ours")
-    assert (ours["MRPC → QQP"], ours["QQP → MRPC"]) == ("77.7 (n=1)", "missing")
+    assert (ours["MRPC → QQP"], ours["QQP → MRPC"]) == ("77.7", "missing")
     assert cells(table, "id-spam", "paper")["MRPC → QQP"] == "69.2±0.4"
-    few = {"source_task": "QQP", "k": 100, "setting": "few-shot"}
-    runs = [run("lpt", "MRPC", **few), run("lpt", "MRPC", **{**few, "k": 8}), run("lpt", "QQP")]
+    few = {"source_task": "QQP", "setting": "few-shot"}
+    runs = [run("lpt", "MRPC", k=100, **few), run("lpt", "MRPC", k=8, **few), run("lpt", "QQP")]
     table = report(tmp_path, runs, "--table idspam-11")
     assert [cells(table, "lpt", kind)["QQP → MRPC"] for kind in ("ours", "paper")] == ["60.0", "69.4"]
-
-
-# --- the table of transfer -----------------------------------------------------------------------
 
 
 def answered(row, seed, lr, dev, accuracy, **more):
@@ -168,7 +152,6 @@ def other(task="QQP", tested="1", **more):
     ("runs", "named"),
     [
         ([ALONE, other(selection="paper")], "--selection"),
-        ([ALONE, other(protocol=2)], "protocol 1 and 2"),
         ([ALONE, other(backbone=made.OTHER)], "--backbone"),
         ([other("MRPC", "1"), other("MRPC", "2", seed=2)], "a on MRPC → RTE.* tested data 1{16} and 2{16}"),
     ],

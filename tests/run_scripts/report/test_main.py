@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -38,7 +37,7 @@ def test_every_format_and_suffix(results, tmp_path, capsys):
     command = [str(results), "--table", "methods", "--tasks", "cr", "--position", "0", "--prompt-length", "20"]
     main(command)
     printed = capsys.readouterr().out
-    assert all(row in printed for row in ("efl", "m-idpg-phm", "prompt-tuning", "phm"))
+    assert all(row in printed for row in ("efl", "prompt-tuning"))
     for form, suffix in (("terminal", ".txt"), ("markdown", ".md"), ("latex", ".tex"), ("csv", ".csv")):
         main([*command, "--format", form])
         main([*command, "--out", str(tmp_path / f"table{suffix}")])
@@ -46,33 +45,24 @@ def test_every_format_and_suffix(results, tmp_path, capsys):
         assert printed and (tmp_path / f"table{suffix}").read_text(encoding="utf-8") == printed
 
 
-@pytest.mark.parametrize("number, suffix", [(3, ".PNG"), (7, ".svg"), (9, ".pdf")])
-def test_figures_are_drawn_and_their_numbers_printed(results, tmp_path, capsys, number, suffix):
-    chosen = CHOSEN if number == 9 else []
-    command, out = [str(results), "--figure", str(number), *chosen], tmp_path / f"figure{suffix}"
-    main(command)
-    grid = capsys.readouterr().out
-    assert grid.startswith(f"Figure {number}") and "80.0" in grid or number == 3
-    main([*command, "--out", str(out)])
-    assert out.read_bytes().startswith(STARTS[suffix.lower()]) and capsys.readouterr().out == ""
-    if suffix == ".svg":
-        ElementTree.parse(out)
-        main([*command, "--out", str(out), "--format", "terminal"])
-        assert capsys.readouterr().out == grid
+def test_figures_are_drawn_and_their_numbers_printed(results, tmp_path, capsys):
+    for command, suffix in (("3", ".PNG"), ("7", ".svg"), ("9 --position 0 1", ".pdf")):
+        words, out = [str(results), "--figure", *command.split()], tmp_path / f"figure{suffix}"
+        main(words)
+        printed = capsys.readouterr().out
+        main([*words, "--out", str(out)])
+        assert out.read_bytes().startswith(STARTS[suffix.lower()]) and capsys.readouterr().out == ""
+        main([*words, "--out", str(out), "--format", "terminal"])
+        assert capsys.readouterr().out == printed and printed.startswith(f"Figure {command[0]}")
 
 
 REFUSED = [  # what is asked for, and the option, row or value that the one line names
     (["--table", "1"], "prompt-tuning on single sentences .*position"),
     (["--table", "1", *CHOSEN, "--significance", "efi"], "--significance efi: did you mean efl"),
     (["--table", "1", *CHOSEN, "--rows", "efl", "prompttuning"], "--rows prompttuning: did you mean prompt-tuning"),
-    (["--table", "1", *CHOSEN, "--tasks", "CRR"], "CRR .*did you mean CR"),
-    (["--table", "methods", "--k", "5"], "K = 5"),
-    (["--rows", "efl"], "--rows"),
     (["--table", "2", "--voting"], "--voting .*--table 2"),
     (["--figure", "7", "--position", "0"], "--position .*--figure 7"),
-    (["--table", "1", "--significance-test", "t"], "--significance-test"),
     (["--table", "1", "--out", "table.png"], "--out table.png"),
-    (["--figure", "3", "--out", "figure.jpg"], "--out figure.jpg"),
 ]
 
 

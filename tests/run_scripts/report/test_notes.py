@@ -17,7 +17,6 @@ from run_scripts.report.notes import (
 from . import made
 
 OFF = {"given_options": ["--dropout", "0"]}
-FEW = {"setting": "few-shot"}
 
 
 def long(row, **more):
@@ -30,11 +29,6 @@ def long(row, **more):
     [
         ([made.run("a", "MR", **OFF), made.run("b", "CR", **OFF)], "--dropout 0"),
         ([made.run("a", "MR", **OFF), made.run("a", "CR", **OFF), made.run("b", "CR")], "a: --dropout 0"),
-        ([made.run("a", "MR", **OFF), made.run("a", "CR")], "a on MR: --dropout 0"),
-        (
-            [made.run(row, "MR", k=k, **FEW, **(OFF if k == 100 else {})) for row in "ab" for k in (100, 500)],
-            "a on MR with K = 100, b on MR with K = 100: --dropout 0",
-        ),
         ([made.run("a", "MR", position=0), made.run("a", "MR", position=4, **OFF)], "a on MR, position 4: --dropout 0"),
         ([made.run("a", "MR"), long("a")], None),  # the lengths stand beside the positions
     ],
@@ -56,21 +50,16 @@ PERHAPS = ", or not the same word vectors beside it, which older fingerprints co
     ("runs", "said"),
     [
         ([on("a", "CR", "1", "1"), on("b", "CR", "2", "2")], ": 11111111 of a on CR; 22222222 of b on CR"),
-        (
-            [on("a", "CR", "1", "9"), on("b", "CR", "1", "8"), on("b", "CR", "2", "2", prompt_length=10)],
-            ": 11111111 of a on CR; b on CR, prompt length 5; 22222222 of b on CR, prompt length 10",
-        ),
         ([on("a", "CR", None, "1"), on("a", "MR", "3", "3"), on("b", "CR", "2", "2")], f"{PERHAPS} of b on CR"),
         ([on("a", "CR", "1", "1"), on("b", "CR", "1", "2"), on("vectors", "CR", "2", "2")], None),
-        ([on("both", "CR", "1", "2"), on("vectors", "CR", "1", "3"), on("older", "CR", None, "2")], None),
     ],
 )
 def test_rows_of_other_data_are_named(tmp_path, runs, said):
     """Under every table and figure of scores; rows of EFL have data of their own, so that it is no error."""
     notes = [f"{'perhaps ' * said.startswith(',')}not the same data for all runs of a task{said}"] if said else []
     assert data_note(runs) == notes
-    table = made.report(tmp_path, runs, "--table methods --tasks CR --prompt-length 5")
-    assert said is None or "length" in said or notes[0] in table.notes[-1]
+    table = made.report(tmp_path, runs, "--table methods --tasks CR")
+    assert said is None or notes[0] in table.notes[-1]
 
 
 def test_runs_on_several_devices():
@@ -94,7 +83,6 @@ BETTER = "better there, and left out for want of seeds: b on CR, lr 0.01: 70.2 a
 CHOSEN_BY_ONE = rates("a", "CR", {1e-3: {1: 70, 2: 60}, 1e-2: {1: 69}})  # as lr_seeds has it
 STOPPED = rates("b", "CR", {1e-3: {1: 70, 2: 60, 3: 60}, 1e-2: {1: 60, 2: 80.5}})  # before the last of its runs
 APART = rates("c", "MR", {1e-3: {1: 70}, 1e-2: {2: 60}})
-LUCKY = rates("d", "CR", {1e-3: {1: 70, 2: 60, 3: 60}, 1e-2: {1: 65, 4: 95}})  # the best is a seed of its own
 
 
 @pytest.mark.parametrize(
@@ -102,7 +90,6 @@ LUCKY = rates("d", "CR", {1e-3: {1: 70, 2: 60, 3: 60}, 1e-2: {1: 65, 4: 95}})  #
     [
         (CHOSEN_BY_ONE, [f"{ON}seeds 1"]),
         (STOPPED, [f"{ON}seeds 1, 2", BETTER]),
-        (LUCKY, [f"{ON}seeds 1"]),
         ([*CHOSEN_BY_ONE, *APART], [f"{ON}seeds 1; no seed (c on MR)"]),
     ],
 )
@@ -117,19 +104,9 @@ def test_rates_that_were_compared_on_some_of_the_seeds(tmp_path, runs, said):
 BOTH = {1e-3: {1: 70}, 1e-2: {1: 69}}
 
 
-@pytest.mark.parametrize(
-    ("runs", "said"),
-    [
-        (
-            [*rates("a", "CR", BOTH), *rates("a", "MR", BOTH), *rates("b", "CR", {3e-5: {1: 70}})],
-            "0.001, 0.01; 3e-05 (b)",
-        ),
-        (
-            [made.run("a", "MR"), made.run("b", "MR"), *(long("a", lr=lr) for lr in (1e-3, 1e-2))],
-            "0.001; 0.001, 0.01 (a on MR, prompt length 20)",
-        ),
-    ],
-)
-def test_rows_for_which_other_rates_were_tried_are_named(runs, said):
+def test_rows_for_which_other_rates_were_tried_are_named():
     """The best of one rate, beside the best of several, is no choice of dev."""
-    assert rates_tried(runs) == [f"learning rates tried: {said}"]
+    runs = [*rates("a", "CR", BOTH), *rates("a", "MR", BOTH), *rates("b", "CR", {3e-5: {1: 70}})]
+    assert rates_tried(runs) == ["learning rates tried: 0.001, 0.01; 3e-05 (b)"]
+    runs = [made.run("a", "MR"), made.run("b", "MR"), *(long("a", lr=lr) for lr in (1e-3, 1e-2))]
+    assert rates_tried(runs) == ["learning rates tried: 0.001; 0.001, 0.01 (a on MR, prompt length 20)"]

@@ -18,21 +18,12 @@ from . import made
 NAN = float("nan")
 PARTS = {name: {"accuracy": 70.0, "f1": 80.0, "acc_and_f1": 75.0} for name in ("dev", "test")}
 DAMAGED = [  # would make a wrong number, or none
-    *(("dev", value) for value in ("abc", NAN, None, True, 1e300, 10**400)),
-    *(("test", value) for value in (float("inf"), [1], 0.75)),  # 0.75: not what "scores" says
-    *(("seed", value) for value in ("1", 1.5, None)),
-    *(("lr", value) for value in (0, -1, "x", NAN, 10**400)),
-    *(("status", value) for value in ("maybe", None, ["done"])),
-    *(("k", value) for value in ("100", 100)),  # 100: in the full setting
-    *(("task", value) for value in (["MRPC"], None, "CRR")),
-    *(("row", value) for value in ("", 3, "a\nb")),
-    *(("setting", "half"), ("selection", "none"), ("metric", "bleu"), ("position", "0"), ("prompt_length", [5])),
-    *(("trainable", "many"), ("backbone", 3), ("backbone", {}), ("backbone", "/models/x.pt")),
-    *(("seconds_per_update", "1"), ("arch", ""), ("protocol", 1.5), ("versions", {"torch": 2}), ("source_task", "CRR")),
-    *(("peak_mib", "big"), ("command", "x"), ("given_options", [["--fp16"]])),
-    *(("dev_curve", value) for value in (5, [[1]], [["1", 5]], [[1, NAN]])),
-    *(("scores", value) for value in ({"dev": {"f1": 101.0}}, {"dev": [1]}, 3)),
-    *(("transfer", value) for value in (3, {"NO": {}}, {"QQP": {"metric": "accuracy", "scores": {}, "test": 1}})),
+    *(("dev", value) for value in ("abc", NAN, None, True, 10**400)),
+    *(("test", 0.75), ("seed", 1.5), ("lr", 0), ("status", None), ("k", 100)),  # 0.75: not what "scores" says
+    *(("task", ["MRPC"]), ("task", "CRR"), ("row", "a\nb"), ("setting", "half"), ("selection", "none")),
+    *(("metric", "bleu"), ("position", "0"), ("trainable", "many"), ("backbone", {}), ("seconds_per_update", "1")),
+    *(("versions", {"torch": 2}), ("given_options", [["--fp16"]]), ("dev_curve", [[1]]), ("dev_curve", [[1, NAN]])),
+    *(("scores", {"dev": {"f1": 101.0}}), ("transfer", {"QQP": {"metric": "accuracy", "scores": {}, "test": 1}})),
 ]
 
 
@@ -42,18 +33,13 @@ def test_a_damaged_value_is_named(tmp_path, key, value):
     assert read_results(made.write(tmp_path / "whole", [record])).runs
     with pytest.raises(InputError, match=rf"results.jsonl.*{record['run']}.*{key}"):
         made.report(tmp_path, [made.run("adapter", "MR"), {**record, key: value}])
+    if key in ("row", "task", "seed", "lr", "selection", "setting"):
+        gone = {name: value for name, value in made.failed("adapter", "CR", 2).items() if name != key}
+        with pytest.raises(InputError, match=key):  # a failed run knows what it was
+            made.report(tmp_path, [made.run("adapter", "CR"), gone])
 
 
-@pytest.mark.parametrize("key", ["row", "task", "seed", "lr", "selection", "setting"])
-def test_a_failed_run_knows_what_it_was(tmp_path, key):
-    gone = {name: value for name, value in made.failed("adapter", "CR", 2).items() if name != key}
-    with pytest.raises(InputError, match=key):
-        made.report(tmp_path, [made.run("adapter", "CR"), gone])
-
-
-@pytest.mark.parametrize(
-    "content", [b"\x89PNG\r\n\x1a\n\0\0", b"{}\n", b"null\n", b'{"run": 5}\n', b"[" * 100000 + b"\n"]
-)
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\0\0", b"null\n", b'{"run": 5}\n', b"[" * 100000 + b"\n"])
 def test_files_of_something_else(tmp_path, content):
     """A sweep says it too, and leaves the file as it is."""
     path = tmp_path / "results.jsonl"
@@ -62,13 +48,6 @@ def test_files_of_something_else(tmp_path, content):
         with pytest.raises(InputError, match="results.jsonl line 1"):
             reader(tmp_path)
     assert path.read_bytes() == content
-
-
-def test_results_that_are_not_there_or_empty(tmp_path):
-    for folder in (tmp_path / "gone", tmp_path):
-        with pytest.raises(InputError, match="results.jsonl"):
-            read_results(folder)
-        (tmp_path / "results.jsonl").touch()
 
 
 def test_a_failed_run_may_know_the_path_of_its_backbone_alone(tmp_path):

@@ -33,13 +33,7 @@ if not __package__:  # run as a script, from anywhere, installed or not
 import torch
 from torch import Tensor
 
-from preprocess.encoders.hugging_face import (
-    Vocabulary,
-    dictionary_symbols,
-    fairseq_order,
-    read_json,
-    read_vocabulary,
-)
+from preprocess.encoders.hugging_face import Vocabulary, dictionary_symbols, fairseq_order, read_json, read_vocabulary
 from preprocess.errors import InputError, command_line, reason_of
 from preprocess.flags import named_path
 from preprocess.writing import scratch_folder, sweep
@@ -75,8 +69,6 @@ WORDS = "embeddings.word_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
 SEGMENTS = "embeddings.token_type_embeddings.weight"
 BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
-# The first BERT files call the parameters of a LayerNorm by its paper's letters.
-OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 ROOT = "encoder.sentence_encoder."
 
 SIZES = {  # fairseq's name -> Hugging Face's
@@ -97,18 +89,13 @@ CHOICES = {
 
 FILES = ("dict.txt", "model.pt")
 TOLERANCE = 1e-5
-SEED = 1  # of the batch that is compared
 
 
 # --- the source -------------------------------------------------------------------------------------------------------
 
 
 def read_config(folder: Path) -> Config:
-    """Return what config.json says.
-
-    Raises:
-        ValueError: it lacks a size, or says what fairseq's RoBERTa cannot compute.
-    """
+    """Return what config.json says; raise ValueError where it lacks a size, or fairseq's RoBERTa cannot compute it."""
     path = folder / "config.json"
     config = {name: value for name, value in read_json(path).items() if value is not None}  # null: the default
     # what is missing is refused as null is
@@ -145,11 +132,7 @@ def check_vocabulary(vocabulary: Vocabulary, config: Config, order: list[int]) -
 
 
 def read_weights(folder: Path) -> State:
-    """Load the tensors of a Hugging Face folder; no pickled code is executed.
-
-    Raises:
-        InputError: there is no such file, or it is damaged.
-    """
+    """Load the tensors of a Hugging Face folder; no pickled code is executed."""
     path = next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), folder)
     try:
         if path.suffix == ".safetensors":
@@ -169,12 +152,9 @@ def read_weights(folder: Path) -> State:
                 raise ValueError(f"{name} has a number that is not finite")
     except Exception as error:  # readers raise half a dozen types on a damaged file
         raise InputError(f"{path}: unreadable, fetch it again ({reason_of(error)})") from error
-    return {_modern(name): tensor for name, tensor in state.items()}
-
-
-def _modern(name: str) -> str:
-    old = ".".join(name.split(".")[-2:])
-    return name.removesuffix(old) + OLD_NAMES.get(old, old)
+    # the first BERT files call the parameters of a LayerNorm by its paper's letters
+    gamma, beta = ("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")
+    return {name.replace(*gamma).replace(*beta): tensor for name, tensor in state.items()}
 
 
 class Reader:
@@ -311,13 +291,8 @@ def checkpoint_of(state: State, config: Config) -> dict[str, Any]:
 
 
 def write_dictionary(symbols: list[str], path: Path) -> None:
-    """Write dict.txt with fairseq's Dictionary."""
-    from fairseq.data import Dictionary
-
-    dictionary = Dictionary()
-    for symbol in symbols:
-        dictionary.add_symbol(symbol)
-    dictionary.save(str(path))
+    """Write dict.txt as fairseq's Dictionary does, to which each symbol is added once."""
+    path.write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
 
 
 # --- the result compared with transformers' own model -----------------------------------------------------------------
@@ -345,10 +320,9 @@ def load_fairseq(folder: Path) -> RobertaModel:
 def random_batch(order: list[int], max_positions: int) -> tuple[Tensor, Tensor]:
     """Return fairseq ids and the same sentences in Hugging Face ids, both B x T, right-padded.
 
-    Real tokens are drawn from the whole vocabulary but the padding; one sentence has full length
-    (at most 128, to stay quick).
+    Real tokens are drawn from the whole vocabulary but the padding; one sentence has full length, at most 128.
     """
-    generator = torch.Generator().manual_seed(SEED)
+    generator = torch.Generator().manual_seed(1)
     longest = min(max_positions, 128)
     lengths = [longest, max(longest // 2, 1), min(3, longest)]
     tokens = torch.randint(0, len(order) - 1, (len(lengths), longest), generator=generator)
@@ -386,10 +360,9 @@ def verify(source: Path, converted: Path, order: list[int]) -> None:
 
 
 def convert(source: Path, target: Path, check: bool = False, force: bool = False) -> dict[str, Any]:
-    """Convert `source` into `target` and return the checkpoint.
+    """Convert `source` into `target` and return the checkpoint; an error leaves `target` as it was.
 
-    Raises InputError or OSError, with `target` untouched: files are made in a hidden folder beside
-    it, checked, and moved when complete.
+    Files are made in a hidden folder beside it, checked, and moved when complete.
     """
     target = target.resolve()  # through a link, so that the folder beside it is on the same disk
     present = [name for name in FILES if (target / name).exists()]

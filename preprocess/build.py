@@ -87,12 +87,7 @@ def progress(splits: Sequence[Split], name: str) -> Iterator[OnBytes]:
 def write_split(
     split: Split, labels: Labels, encoder: Encoder, args: argparse.Namespace, folder: Path, on_bytes: OnBytes
 ) -> None:
-    """Write ``folder/{input0,input1}``, ``number`` where test examples have numbers of their own, ``question`` where
-    examples answer questions, and ``left_out`` where lines gave no example; note the labels.
-
-    Raises:
-        InputError: bad input; a split without examples, or with labels or numbers of some alone.
-    """
+    """Write ``folder/{input0,input1}``, and ``number``, ``question`` and ``left_out`` if need be; note the labels."""
     writers: list[IndexedWriter] = []
     numbered = 0
     with contextlib.ExitStack() as files:

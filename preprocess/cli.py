@@ -15,6 +15,7 @@ from .errors import InputError, command_line
 from .flags import flag_name, named_path, positive
 
 LABEL = "label"  # the column of labels
+LONGEST_NAME = 200  # characters; file systems take 255 bytes, and hidden names are longer than what they stand for
 COMMANDS = ("few-shot", "glove", "stats", "tasks")
 ABOUT = """Raw files of a task to the binarized folder OUT/TASK-bin that fairseq reads.
 
@@ -67,7 +68,8 @@ def parser() -> argparse.ArgumentParser:
 
 def check(args: argparse.Namespace) -> None:
     """Refuse options that contradict each other, before anything is read."""
-    sources = [flag_name(name) for name in SOURCES if getattr(args, name)]
+    known = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
+    sources = [flag_name(name) for name in known if getattr(args, name)]
     if len(sources) != 1:
         named = f"not {' and '.join(sources)}" if sources else "none was given"
         raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {named}")
@@ -100,10 +102,6 @@ def check_task_name(name: str) -> None:
         )
 
 
-LONGEST_NAME = 200  # characters; file systems take 255 bytes, and hidden names are longer than what they stand for
-SOURCES = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
-
-
 def main(arguments: Sequence[str]) -> Path:
     """Make the folder that a command line asks for, and name it."""
     from .build import build  # reads numpy and the encoders: not for --help
@@ -115,7 +113,6 @@ def main(arguments: Sequence[str]) -> Path:
 
 @command_line("preprocess")
 def run(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments and arguments[0] in COMMANDS:
         import_module(f".{arguments[0].replace('-', '_')}", __package__).main(arguments[1:])

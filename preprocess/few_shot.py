@@ -36,11 +36,7 @@ from .writing import check_only, new_folder, scratch_folder, sweep
 
 
 def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the training set, in the order in which they are written: (K or K per class for train, DEV for valid).
-
-    Raises:
-        InputError: there are not as many, or K per class is asked of a regression task or of questions.
-    """
+    """Rows of the training set, in the order in which they are written: (K or K per class for train, DEV for valid)."""
     count, questions = count_drawn(data), data.questions("train")
     if per_class and (data.regression or questions is not None):
         kind = "is a regression task without classes" if data.regression else "has questions, which are drawn whole"
@@ -127,11 +123,7 @@ def has_exchanged_pairs(data: DataFolder) -> bool:
 def few_shot(
     data: DataFolder, k: int, dev: int, seed: int, per_class: bool, out: Path, overwrite: bool = False
 ) -> None:
-    """Write the folder ``out``: train, valid and test as above, and ``few_shot.json`` with what was chosen.
-
-    Raises:
-        InputError: see ``select_rows`` and ``check_source``; or ``out`` exists and ``overwrite`` is not set.
-    """
+    """Write the folder ``out``: train, valid and test as above, and ``few_shot.json`` with what was chosen."""
     check_source(data)
     check_only(out, CONTENT)
     if out.exists() and out.samefile(data.path):

@@ -31,7 +31,7 @@ from .data_folder import DataFolder, check_split, token_digests
 from .encoders import ENCODERS, Encoder, check_encoder, folder_encoder, load_encoder
 from .errors import InputError, escaped
 from .flags import named_path
-from .indexed import UNREADABLE, IndexedRows, open_array
+from .indexed import UNREADABLE, open_array
 from .questions import NO_PUNCTUATION
 from .sources import DAMAGED
 from .writing import check_only, new_folder
@@ -50,11 +50,9 @@ Vectors = tuple[np.ndarray, np.ndarray]
 
 
 def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
-    """Return the vectors of words from a file or folder of one of the forms above.
+    """Return the vectors of words from a file or folder of one of the forms above; raise InputError for other forms.
 
-    Raises:
-        InputError: no such file, or of another form. The numbers of words not asked for are counted only, except those
-            of the first line.
+    The numbers of words not asked for are counted only, except those of the first line.
     """
     paths = vector_files(source)
     try:
@@ -70,11 +68,7 @@ def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
 
 
 def vector_files(source: Path) -> list[Path]:
-    """Return the file that ``source`` names, or the array and the word list of a folder.
-
-    Raises:
-        InputError: there is no such file, or not one of each in the folder.
-    """
+    """Return the file that ``source`` names, or the array and the word list of a folder."""
     if source.is_file():
         return [source]
     if source.parent.suffix == ".zip" and source.parent.is_file():  # glove.6B.zip/glove.6B.300d.txt
@@ -100,8 +94,7 @@ def zip_member(archive: zipfile.ZipFile, source: Path) -> str:
 def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vectors:
     """Return the vectors of words from lines 'word number number ...'; of a word in several lines, the last counts.
 
-    Raises:
-        ValueError: a line has another form, or another dimension than the first.
+    Raise ValueError for a line of another form, or of another dimension than the first.
     """
     wanted = {word.encode(): row for row, word in enumerate(words)}
     vectors, known = np.empty((0, 0)), np.zeros(len(words), bool)
@@ -139,11 +132,7 @@ def is_number(field: bytes) -> bool:
 
 
 def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
-    """Return the vectors of words from an array in a file and the words of its rows; of a word, the first row counts.
-
-    Raises:
-        ValueError: the two do not fit.
-    """
+    """Return the vectors of words from an array and the words of its rows; of several rows, the first counts."""
     import pyarrow
     from pyarrow import parquet
 
@@ -194,20 +183,14 @@ def read_words(data: DataFolder, split: str, encoder: Encoder, numbers: dict[str
     """The words of each example of a split; ``numbers`` gives a new word the next number."""
     parts = [data.rows(part, split) for part in data.inputs]
     ids, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-    for start in range(0, check_split(data, split), BATCH):
-        sentences = [encoder.decode(token_lists(rows, start)) for rows in parts]
+    count = check_split(data, split)
+    for start in range(0, count, BATCH):
+        batch = range(start, min(start + BATCH, count))
+        sentences = [encoder.decode([rows[row][:-1].tolist() for row in batch]) for rows in parts]
         words = [text_words(" ".join(texts)) for texts in zip(*sentences)]
         lengths.append(np.fromiter(map(len, words), np.int64, len(words)))
         ids.append(np.fromiter((numbers[word] for line in words for word in line), np.int32, int(lengths[-1].sum())))
     return SplitWords(np.concatenate(ids), np.concatenate(lengths))
-
-
-def token_lists(rows: IndexedRows, start: int) -> list[list[int]]:
-    """Ids of the BATCH rows from ``start`` on, without ``</s>``."""
-    starts, lengths = rows.starts[start : start + BATCH], rows.lengths[start : start + BATCH]
-    first = int(starts.min())
-    tokens = rows.ids[first : int((starts + lengths).max())].tolist()
-    return [tokens[at : at + length - 1] for at, length in zip((starts - first).tolist(), lengths.tolist())]
 
 
 def mean_vectors(words: SplitWords, vectors: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -259,11 +242,7 @@ def write_facts(folder: Path, facts: dict[str, Any]) -> None:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """What glove.json says: ``dim``, ``sha256`` of the text, ``means_sha256`` of the vectors and more.
-
-    Raises:
-        InputError: it is missing or damaged.
-    """
+    """Return what glove.json says: ``dim``, ``sha256`` of the text, ``means_sha256`` of the vectors and more."""
     path = folder / "glove" / GLOVE_FACTS
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
@@ -277,10 +256,9 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 
 def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> np.ndarray:
-    """N x dim float32, mapped into memory; ``warn`` is told when nothing says whether they are whole.
+    """Return N x dim float32, mapped into memory; raise InputError where they are damaged or of other text.
 
-    Raises:
-        InputError: the file is missing, damaged, or made from other text.
+    ``warn`` is told when nothing says whether they are whole.
     """
     facts, path = read_facts(data.path), data.path / "glove" / f"{split}.npy"
     of_text = all(facts["sha256"].get(name) == digest for name, digest in token_digests(data, split).items())

@@ -43,10 +43,9 @@ class Split:
     """A split to make: its name, where its rows come from, how they are changed, and what was found in them.
 
     ``items``: reads the source from its start; ``strict``: a line that cannot be read is an error, else it is skipped
-    and counted; ``note_quotes``: of a tsv; ``passes``: how often ``rows`` reads the source; ``classes``: those that a
-    label of the source may have, as far as they are known; ``descriptions``: of --efl;
-    ``malformed``: lines that cannot be read, and the reasons; ``left_out``: of each line without an example, rows
-    before it and its number; ``csv_quoted``: lines with a text that looks quoted as in csv.
+    and counted; ``note_quotes``: of a tsv; ``passes``: how often ``rows`` reads the source; ``classes``: of the
+    source, as far as they are known; ``malformed``: lines that cannot be read, and the reasons; ``left_out``: of each
+    line without an example, rows before it and its number; ``csv_quoted``: lines with a text that looks quoted.
     """
 
     name: str
@@ -67,10 +66,6 @@ class Split:
     empty: int = 0
     too_long: int = 0  # joined longer than MAX_POSITIONS
     truncated: int = 0
-
-    @property
-    def is_test(self) -> bool:
-        return self.name.startswith("test")
 
     @property
     def is_train(self) -> bool:
@@ -117,7 +112,7 @@ class Split:
     def rows(self, on_bytes: OnBytes) -> Iterator[Row]:
         """The rows to encode: without hidden labels, in the form of EFL, a second time with exchanged sentences."""
         hidden = HIDDEN.difference(self.classes)
-        unlabelled = self.is_test and all(row.label in hidden for row in self.read(lambda count: None))
+        unlabelled = self.name.startswith("test") and all(row.label in hidden for row in self.read(lambda count: None))
         for number in range(self.passes):
             for row in self.read(on_bytes):
                 if unlabelled:
@@ -264,11 +259,7 @@ def _hub_split(name: str, hub_name: str, columns: Columns, args: argparse.Namesp
 
 
 def _load_hub(dataset: str, hub_name: str) -> Any:
-    """The rows of a split, as `datasets` has them.
-
-    Raises:
-        InputError: `datasets` is not installed, or cannot load the data set.
-    """
+    """The rows of a split, as `datasets` has them."""
     try:
         import datasets
 
@@ -290,11 +281,7 @@ def _load_hub(dataset: str, hub_name: str) -> Any:
 def transformed(
     splits: list[Split], labels: Labels, name: str, inputs: int, args: argparse.Namespace
 ) -> tuple[list[Split], Labels]:
-    """The same splits and labels, which know what the options make of their rows.
-
-    Raises:
-        InputError: --efl of pairs, without descriptions, or with that of an unknown class; exchanged single sentences.
-    """
+    """Return the same splits and labels, which know what the options make of their rows."""
     for split in splits:
         split.classes = labels.codes  # of own data, those of the training split come in while it is read
     if args.efl:

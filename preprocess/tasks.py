@@ -30,8 +30,7 @@ Column = str | int  # a name in the header, or a number counted from 0
 
 @dataclass(frozen=True)
 class Settings:
-    """How the paper trains a task (Table 4 and the released scripts); Adam 0.9, 0.98, 1e-6; weight decay and
-    dropout 0.1."""
+    """How the paper trains a task (Table 4 and the released scripts)."""
 
     batch_size: int
     max_epoch: int
@@ -134,7 +133,7 @@ JSONL = {"train": "train.jsonl", "valid": "val.jsonl", "test": "test.jsonl"}
 CSV = {"train": "train.csv", "valid": "test.csv", "test": "test.csv"}  # the paper selects and reports on one split
 FOLDERS = "folders"  # a layout: a file for each text, in a folder for each label
 FOLDERS_OF_TEXTS = {"train": "train", "valid": "test", "test": "test"}  # of IMDB; its train/unsup has no labels
-REVIEWS = {split: f"{split}.tsv" for split in ("train", "valid", "test")}  # of the quick start
+REVIEWS = {**TSV, "valid": "valid.tsv"}  # of the quick start
 MNLI_FILES = {
     "train": "train.tsv",
     "valid": "dev_matched.tsv",
@@ -215,11 +214,7 @@ TEST_SETS = {  # of the benchmarks, without a training set of their own: the dia
 
 
 def find_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
-    """The one of ``tasks`` that has this name, upper or lower case.
-
-    Raises:
-        InputError: there is none; the nearest name is suggested.
-    """
+    """Return the task of this name, upper or lower case; raise InputError that suggests the nearest name."""
     by_lower = {known.lower(): task for known, task in tasks.items()}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
@@ -240,10 +235,9 @@ def meanings_of(task: str | None, labels: Sequence[str]) -> list[str] | None:
 
 
 def counterparts(task: str | None, labels: Sequence[str], other: str | None, others: Sequence[str]) -> list[str] | None:
-    """For each of a task's labels the one of another task that means the same; None where it is not known of all.
+    """Return for each of a task's labels the one of another task that means the same; None where it is not known.
 
-    Raises:
-        InputError: the other task's labels mean something else.
+    Raise InputError where the other task's labels mean something else.
     """
     ours, theirs = meanings_of(task, labels), meanings_of(other, others)
     if ours is None or theirs is None:

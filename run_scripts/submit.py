@@ -48,12 +48,8 @@ their vote is written: what most say, or the mean of their scores."""
 class Sheet:
     """A file of answers.
 
-    Attributes:
-        file: its name in the archive.
-        examples: of the test set; questions, where one answer is chosen of each.
-        of: the task whose model answers it.
-        data: the name of its binarized folder, without ``-bin``; by default the task's.
-        split: of that folder.
+    ``examples``: of the test set, or its questions, where one answer is chosen of each; ``of``: the task whose model
+    answers it; ``data``: the name of its binarized folder, without ``-bin``; by default the task's.
     """
 
     file: str
@@ -154,12 +150,8 @@ def passages(pairs: Iterable[tuple[Number, str]]) -> list[dict]:
 class Part:
     """A file of answers that can be made.
 
-    Attributes:
-        score: the runs that vote, at the learning rate with the best mean dev score.
-        checkpoints: theirs.
-        data: a binarized folder with the test set.
-        numbers: the benchmark's own, of each example or question.
-        questions: of which one example is to be chosen each.
+    ``score``: the runs that vote; ``data``: a binarized folder with the test set; ``numbers``: the benchmark's own, of
+    each example or question; ``questions``: of which one example is to be chosen each.
     """
 
     sheet: Sheet
@@ -171,11 +163,7 @@ class Part:
 
 
 def scores_of(results: Results, benchmark: Benchmark, args: argparse.Namespace) -> tuple[str, dict[str, Score]]:
-    """The row to submit, and of each task its runs at the learning rate with the best mean dev score, as in reports.
-
-    Raises:
-        InputError: there is no such row, or several and no choice among them; see also ``take_runs``.
-    """
+    """Return the row to submit, and of each task its runs at the learning rate with the best mean dev score."""
     tasks = tuple(dict.fromkeys(sheet.of for sheet in benchmark.sheets))
     there = [run["row"] for run in results.runs if run["k"] is None and run["task"] in tasks and has_finished(run)]
     rows = list(dict.fromkeys(there))
@@ -191,14 +179,7 @@ def scores_of(results: Results, benchmark: Benchmark, args: argparse.Namespace) 
 def parts_of(
     benchmark: Benchmark, scores: dict[str, Score], results: Results, place: Path | None
 ) -> tuple[list[Part], dict[str, str]]:
-    """The files that can be made, and those that cannot -> why.
-
-    Args:
-        place: folder of the binarized folders; None: where those of the runs were.
-
-    Raises:
-        InputError: a checkpoint is missing; a test set is damaged or is not the benchmark's.
-    """
+    """Return the files that can be made, and those that cannot -> why; ``place`` holds the data, if it has moved."""
     parts, missing = [], {}
     for sheet in benchmark.sheets:
         score = scores.get(sheet.of)
@@ -222,11 +203,7 @@ def parts_of(
 
 
 def checkpoint_of(results: Results, run: Run) -> Path:
-    """Where a sweep leaves the checkpoint of a run.
-
-    Raises:
-        InputError: it is not there.
-    """
+    """Return where a sweep leaves the checkpoint of a run; raise InputError where it is not there."""
     path = run_folder(results.folder, run["run"]) / BEST_CHECKPOINT
     if not path.is_file():
         raise InputError(
@@ -251,10 +228,9 @@ def lack_of(sheet: Sheet, folder: Path) -> str | None:
 
 
 def numbers_of(sheet: Sheet, data: DataFolder, questions: Questions | None) -> list[Number]:
-    """The numbers of all examples in the order of the data, or of all questions in the order of theirs.
+    """Return the numbers of all examples in the order of the data, or of all questions in the order of theirs.
 
-    Raises:
-        InputError: they are not those of the whole test set, each once.
+    Raise InputError where they are not those of the whole test set, each once.
     """
     numbers, answers = data.numbers(sheet.split) or [], check_split(data, sheet.split)
     if questions is not None and len(numbers) == answers:
@@ -275,11 +251,7 @@ def numbers_of(sheet: Sheet, data: DataFolder, questions: Questions | None) -> l
 
 
 def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
-    """The vote on a test set.
-
-    Raises:
-        InputError: a checkpoint does not go with the folder, or has other labels than the task.
-    """
+    """Return the vote on a test set."""
     moved = {"backbone": args.backbone_file} if args.backbone_file else {}
     task, found = part.sheet.task, []
     with quiet():

@@ -97,12 +97,7 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
 
 
 def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) -> Experiment:
-    """The experiment of a command line.
-
-    Raises:
-        InputError: a file or folder is missing, an option is one that the settings give or does not go with another, or
-            a method or task is unknown.
-    """
+    """Return the experiment of a command line."""
     if args.supplementary:
         for name, value in (("--k", args.k), ("--dev", args.dev_examples), ("--eval-k", args.eval_k)):
             if value:

@@ -76,11 +76,7 @@ class Encoder(ABC):
         return list(row)
 
     def encode_part(self, text: str, behind: str = "a") -> list[int]:
-        """Ids of a text in the middle of another, from its first sign or space on, which stands ``behind`` a word.
-
-        Raises:
-            InputError: text and word would be one, or the model does not know it.
-        """
+        """Return the ids of a text in the middle of another, from its first sign or space on, ``behind`` a word."""
         word, both = (self.encode_joined([line])[:-1].tolist() for line in (behind, behind + text.rstrip()))
         if both[: len(word)] != word or (behind and text[:1].isalnum()):
             raise InputError(f"{text.strip()!r} would be a part of the word in front of it: put a space between them")
@@ -166,8 +162,7 @@ def find_file(folder: Path, names: Sequence[str], what: str) -> Path:
 def load_encoder(bpe: str, vocab: Path, recorded: str | None = None) -> Encoder:
     """Return the encoder of the folder ``vocab``: what its tokenizer.json says, or else its plain files.
 
-    Args:
-        recorded: the fingerprint of an encoder. Older data may have that of files that were followed in part.
+    Older data may have a ``recorded`` fingerprint of files that were followed in part.
     """
     plain, library = ENCODERS[bpe]
     followed = library if (vocab / "tokenizer.json").is_file() else plain
@@ -186,11 +181,7 @@ def _load(name: str, vocab: Path, older: bool = False) -> Encoder:
 
 
 def vocab_folder(bpe: str, vocab: Path | None) -> Path:
-    """The folder of the encoder's files; that of ``gpt2`` need not be named.
-
-    Raises:
-        InputError: it is not there.
-    """
+    """Return the folder of the encoder's files; that of ``gpt2`` need not be named."""
     folder = GPT2_FOLDER if vocab is None and bpe == "gpt2" else vocab
     if folder is None or not folder.is_dir():
         raise InputError(

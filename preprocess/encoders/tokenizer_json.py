@@ -16,7 +16,7 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from ..errors import InputError
+from ..errors import InputError, reason_of
 from . import LACKING, ByteLevel, PieceEncoder
 from .hugging_face import (
     CONFIG,
@@ -69,7 +69,7 @@ class TokenizerEncoder(PieceEncoder):
         except InputError:
             raise
         except Exception as error:  # tokenizers raises plain Exceptions
-            reason = " ".join(str(error).replace(f"{path}: ", "").split())[:200]
+            reason = reason_of(error, None).replace(f"{path}: ", "")[:200]
             raise InputError(f"{path} is not a vocabulary for this --bpe: {reason}; fetch it again") from None
         self.files = [file for file in (path, folder / CONFIG, dictionary) if file.is_file()]
         self.library = {ours: theirs for theirs, ours in enumerate(self.numbers)}

@@ -156,7 +156,7 @@ def test_command_line_and_stock_training(tmp_path):
 
 
 def symbols_of(folder: Path):
-    """Convert, let fairseq write and read dict.txt, and return (fairseq's symbols, order)."""
+    """Convert, let fairseq read dict.txt, and return (fairseq's symbols, order)."""
     vocabulary = read_vocabulary(folder)
     order = fairseq_order(vocabulary)
     symbols = dictionary_symbols(vocabulary, order)

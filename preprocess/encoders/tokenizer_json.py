@@ -92,10 +92,8 @@ class TokenizerEncoder(PieceEncoder):
         return tokenizer
 
     def with_own_tokens(self, tokenizer: Tokenizer, special: set[str]) -> Tokenizer:
-        """Return the tokenizer that looks for all added tokens but the ``special`` ones, such as markers of entities.
-
-        The library would leave every token that is added as special as text.
-        """
+        """Return a tokenizer that looks for all added tokens but the ``special`` ones, such as markers of entities."""
+        # the library would leave every token that is added as special as text
         own = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special} - special
         if not own:
             return tokenizer

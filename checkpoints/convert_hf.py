@@ -119,16 +119,12 @@ def read_config(folder: Path) -> Config:
 def check_vocabulary(vocabulary: Vocabulary, config: Config, order: list[int]) -> None:
     """Raise ValueError for a vocabulary that does not belong to the weights."""
     if len(vocabulary.tokens) != config["vocab_size"]:
-        raise ValueError(
-            f"{vocabulary.path}: {len(vocabulary.tokens)} tokens, but config.json has vocab_size = "
-            f"{config['vocab_size']}; resize the model's embeddings to the vocabulary and save it"
-        )
+        what = f"{len(vocabulary.tokens)} tokens, but config.json has vocab_size = {config['vocab_size']}"
+        raise ValueError(f"{vocabulary.path}: {what}; resize the model's embeddings to the vocabulary and save it")
     padding = config.get("pad_token_id", 1)
     if config["model_type"] != "bert" and padding != order[1]:
-        raise ValueError(
-            f"{vocabulary.path}: positions are counted from the padding token, which has id {order[1]}, but "
-            f"config.json has pad_token_id = {padding}"
-        )
+        what = f"positions are counted from the padding token, which has id {order[1]}"
+        raise ValueError(f"{vocabulary.path}: {what}, but config.json has pad_token_id = {padding}")
 
 
 def read_weights(folder: Path) -> State:

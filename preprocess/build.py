@@ -107,10 +107,8 @@ def write_split(
         pairs = len(split.descriptions) or 1  # examples that --efl makes of a row
         _append(folder / left_out_file(split.name), [f"{rows * pairs} {line}\n" for rows, line in split.left_out])
     if not split.examples:
-        first = "".join(f", line {line} is wrong: {reason}" for line, reason in split.malformed[:1])
-        raise InputError(
-            f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
-        )
+        first = "".join(f" (line {line}: {reason})" for line, reason in split.malformed[:1])
+        raise InputError(f"{split.source.name} has no examples{first}: name another file, or leave out {split.name}")
     for what, count in (("label", len(labels.splits[split.name])), ("number", numbered)):
         if count not in (0, split.examples):
             raise InputError(f"{split.source.name} has a {what} in some lines only: give every line its own")

@@ -44,9 +44,7 @@ def parser() -> argparse.ArgumentParser:
     add("--vocab", type=named_path, metavar="DIR", help="the encoder's files (default, of gpt2: checkpoints/gpt2_bpe)")
     add("--workers", type=positive, default=1, metavar="N", help="processes that encode (default: 1)")
     add("--max-length", type=positive, metavar="N", help="cut sentences to N tokens (default: no cut)")
-    add(
-        "--csv-quotes", choices=["strip", "keep"], default="strip", help="keep: as in the folders the authors published"
-    )
+    add("--csv-quotes", choices=["strip", "keep"], default="strip", help="keep: as in the authors' published folders")
     add("--swap-pairs", choices=["none", "append"], default="none", help="append: train also on exchanged pairs")
     add("--efl", action="store_true", help="sentence and label description as an entailment pair")
     bad = made.add_mutually_exclusive_group()
@@ -96,10 +94,8 @@ def check(args: argparse.Namespace) -> None:
 def check_task_name(name: str) -> None:
     """Raise InputError unless a folder can have the name."""
     if not name or "/" in name or name.startswith(".") or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise InputError(
-            f"TASK {name[:LONGEST_NAME]!r} is not the name of a folder: give one without / and control characters, of "
-            f"{LONGEST_NAME} characters at most"
-        )
+        allowed = f"without / and control characters, of {LONGEST_NAME} characters at most"
+        raise InputError(f"TASK {name[:LONGEST_NAME]!r} is not the name of a folder: give one {allowed}")
 
 
 def main(arguments: Sequence[str]) -> Path:

@@ -44,9 +44,7 @@ class DataFolder:
     def __init__(self, path: Path, regression: bool | None = None):
         self.path = path
         if not (path / "input0" / "dict.txt").is_file():
-            raise InputError(
-                f"{path} is not a binarized folder (no input0/dict.txt): make it with python -m preprocess"
-            )
+            raise InputError(f"{path} is not a binarized folder (no input0/dict.txt): make it by python -m preprocess")
         self.inputs = tuple(part for part in ("input0", "input1") if (path / part).is_dir())
         self.splits = sorted({file.stem for file in (path / "input0").glob("*.idx")}, key=place_of_split)
         self.regression = any((path / "label").glob("*.label")) if regression is None else regression
@@ -176,9 +174,7 @@ def check_split(data: DataFolder, split: str) -> int:
             raise InputError(f"{data.path / name} is missing: {REMEDY}")
     for part in (*data.inputs, "label"):
         if (data.path / part / split).exists():
-            raise InputError(
-                f"{data.path / part / split} beside {split}.idx would be read as raw text by fairseq: remove it"
-            )
+            raise InputError(f"{data.path / part / split} beside {split}.idx would be raw text to fairseq: remove it")
     counts = {part: _check_sentences(data, part, split) for part in data.inputs}
     files = [f"{part}/{split}.{end}" for part in data.inputs for end in ("idx", "bin")]
     if data.has_labels(split):

@@ -62,10 +62,9 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
         chosen[places[:k]] = True
     name, fewest = min(available.items(), key=lambda item: item[1])
     if fewest < k:
-        raise InputError(
-            f"--k {k} --per-class: {data.path} has {fewest} training examples of class {name} beside the --dev {dev} "
-            f"of seed {seed}: --k can be {fewest} at most, or choose a smaller --dev"
-        )
+        what = f"has {fewest} training examples of class {name} beside the --dev {dev} of seed {seed}"
+        remedy = f"--k can be {fewest} at most, or choose a smaller --dev"
+        raise InputError(f"--k {k} --per-class: {data.path} {what}: {remedy}")
     return rest[chosen], valid
 
 

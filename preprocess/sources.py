@@ -100,10 +100,8 @@ class Source:
         if place >= 0:
             line = lines_before + raw.count(b"\n", 0, place) + 1
             what = f": byte {raw[place]:#04x} is not UTF-8" if raw[place] else " has a NUL byte"
-            raise InputError(
-                f"{self.name} line {line}{what}: convert the file with iconv -f ENCODING -t utf-8, or unpack it, or "
-                "give it a name that ends in .gz"
-            )
+            remedy = "convert it with iconv -f ENCODING -t utf-8, or unpack it, or give it a name that ends in .gz"
+            raise InputError(f"{self.name} line {line}{what}: {remedy}")
         return text
 
 
@@ -115,9 +113,7 @@ def damaged(name: object, error: Exception) -> InputError:
 
 def too_long(name: str, line: int) -> InputError:
     """The error for a line that no memory should be spent on: a file of kilobytes may unpack to gigabytes."""
-    return InputError(
-        f"{name} line {line} has more than {LONGEST >> 20} MiB: it is no text with an example in each line"
-    )
+    return InputError(f"{name} line {line} has more than {LONGEST >> 20} MiB: name text with an example in each line")
 
 
 class TextFolders(Source):

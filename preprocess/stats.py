@@ -79,9 +79,7 @@ def in_others(folders: dict[str, DataFolder]) -> dict[str, dict[str, dict[str, i
     """Return {folder: {split: {another folder of the same vocabulary: examples whose sentences stand in it too}}}."""
     if len(folders) < 2:
         return {name: {} for name in folders}
-    known = {
-        name: {example for split in data.splits for example in sentences(data, split)} for name, data in folders.items()
-    }
+    known = {name: {one for split in data.splits for one in sentences(data, split)} for name, data in folders.items()}
     found: dict[str, dict[str, dict[str, int]]] = {name: {} for name in folders}
     for name, data in folders.items():
         others = [other for other, its in folders.items() if other != name and its.symbols == data.symbols]

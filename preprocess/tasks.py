@@ -217,10 +217,8 @@ def find_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     if name.lower() in by_lower:
         return by_lower[name.lower()]
     hint = did_you_mean(name, tasks, any_case=True)
-    raise InputError(
-        f"task {name} is unknown: {hint}Known: {', '.join(tasks)}; for your own data give --from-tsv, --from-csv, "
-        "--from-jsonl or --from-hub"
-    )
+    own = "for your own data give --from-tsv, --from-csv, --from-jsonl or --from-hub"
+    raise InputError(f"task {name} is unknown: {hint}Known: {', '.join(tasks)}; {own}")
 
 
 # --- what labels mean -----------------------------------------------------------------------------
@@ -241,10 +239,8 @@ def counterparts(task: str | None, labels: Sequence[str], other: str | None, oth
     if ours is None or theirs is None:
         return None
     if sorted(ours) != sorted(theirs):
-        raise InputError(
-            f"the labels of {task} mean {', '.join(ours)}, and those of {other} {', '.join(theirs)}: a model of the "
-            "one says nothing about the other, name a task whose labels mean the same"
-        )
+        what = f"the labels of {task} mean {', '.join(ours)}, and those of {other} {', '.join(theirs)}"
+        raise InputError(f"{what}: a model says nothing about other labels, name a task whose labels mean the same")
     return [others[theirs.index(meaning)] for meaning in ours]
 
 

@@ -56,9 +56,7 @@ def check_only(path: Path, names: Iterable[str]) -> None:
         for file in sorted(files):
             below = Path(folder, file).relative_to(path).as_posix()
             if not any(fnmatch.fnmatchcase(below, name) for name in names):
-                raise InputError(
-                    f"{path} is there already, and {below} in it would be lost: move that elsewhere, or this folder"
-                )
+                raise InputError(f"{path} is there, and {below} in it would be lost: move one of them elsewhere")
 
 
 @contextlib.contextmanager

@@ -136,11 +136,11 @@ def passages(pairs: Iterable[tuple[Number, str]]) -> list[dict]:
     for (passage, question, number), answer in pairs:
         answers = found.setdefault(passage, {}).setdefault(question, [])
         answers.append({"idx": number, "label": int(answer)})
-    listed = {
-        passage: [{"idx": question, "answers": answers} for question, answers in questions.items()]
-        for passage, questions in found.items()
-    }
-    return [{"idx": passage, "passage": {"questions": questions}} for passage, questions in listed.items()]
+    lines = []
+    for passage, questions in found.items():
+        listed = [{"idx": question, "answers": answers} for question, answers in questions.items()]
+        lines.append({"idx": passage, "passage": {"questions": listed}})
+    return lines
 
 
 # --- which runs answer which test set ---------------------------------------------------------------------------------
@@ -206,10 +206,9 @@ def checkpoint_of(results: Results, run: Run) -> Path:
     """Return where a sweep leaves the checkpoint of a run; raise InputError where it is not there."""
     path = run_folder(results.folder, run["run"]) / BEST_CHECKPOINT
     if not path.is_file():
-        raise InputError(
-            f"{path} of {run['row']} on {run['task']}, lr {run['lr']:g}, seed {run['seed']} is not there: sweep again "
-            "without its line in results.jsonl, a whole model with keep_whole_models: true"
-        )
+        what = f"{path} of {run['row']} on {run['task']}, lr {run['lr']:g}, seed {run['seed']} is not there"
+        remedy = "sweep again without its line in results.jsonl, a whole model with keep_whole_models: true"
+        raise InputError(f"{what}: {remedy}")
     return path
 
 
@@ -260,10 +259,9 @@ def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
             found.append(predict_split(model, loaded, part.sheet.split, args.batch_size, progress=True))
             names = found[-1].label_names
             if sorted(names) != sorted(task.labels):
-                raise InputError(
-                    f"{checkpoint} answers {', '.join(names) or 'scores'}, and {task.name} takes "
-                    f"{', '.join(task.labels) or 'scores'}: submit runs on the data of python -m preprocess {task.name}"
-                )
+                answers, taken = (", ".join(labels) or "scores" for labels in (names, task.labels))
+                remedy = f"submit runs on the data of python -m preprocess {task.name}"
+                raise InputError(f"{checkpoint} answers {answers}, and {task.name} takes {taken}: {remedy}")
     return voted(task, found, part.questions)
 
 

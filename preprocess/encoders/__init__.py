@@ -90,10 +90,8 @@ class Encoder(ABC):
 
     def lacks(self, symbol: str, text: str) -> InputError:
         """The error for a piece that is not in the dictionary, which then belongs to another model."""
-        return InputError(
-            f"{self.dictionary} lacks the piece {symbol!r} of {text[:40]!r}: give the dict.txt of the model whose "
-            "encoder this is (--vocab)"
-        )
+        lacking = f"{self.dictionary} lacks the piece {symbol!r} of {text[:40]!r}"
+        return InputError(f"{lacking}: give the dict.txt of the model whose encoder this is (--vocab)")
 
 
 class ByteLevel(Encoder):
@@ -184,10 +182,8 @@ def vocab_folder(bpe: str, vocab: Path | None) -> Path:
     """Return the folder of the encoder's files; that of ``gpt2`` need not be named."""
     folder = GPT2_FOLDER if vocab is None and bpe == "gpt2" else vocab
     if folder is None or not folder.is_dir():
-        raise InputError(
-            f"--bpe {bpe}: --vocab {folder} is not a folder: name that of the backbone's vocabulary; "
-            "checkpoints/download.sh gpt2_bpe fetches RoBERTa's"
-        )
+        remedy = "name that of the backbone's vocabulary; checkpoints/download.sh gpt2_bpe fetches RoBERTa's"
+        raise InputError(f"--bpe {bpe}: --vocab {folder} is not a folder: {remedy}")
     return folder
 
 
@@ -203,13 +199,9 @@ def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tup
 def check_encoder(data: DataFolder, encoder: Encoder) -> None:
     """Raise InputError unless the folder was made with the encoder: its ids would read as other text."""
     if data.symbols != encoder.symbols:
-        raise InputError(
-            f"{data.path}/input0/dict.txt differs from {encoder.dictionary}: name with --bpe and --vocab what the "
-            "folder was made with"
-        )
+        reason = f"differs from {encoder.dictionary}: name its encoder with --bpe and --vocab"
+        raise InputError(f"{data.path}/input0/dict.txt {reason}")
     made_with = encoder.fingerprint()
     if data.facts().get("vocab_sha256", made_with) != made_with:
-        raise InputError(
-            f"{encoder.files[0]} is not what {data.path} was made with: name that with --vocab, or preprocess "
-            "the folder again"
-        )
+        what = f"{encoder.files[0]} is not what {data.path} was made with"
+        raise InputError(f"{what}: name that with --vocab, or preprocess the folder again")

@@ -216,10 +216,8 @@ def text_symbols(vocabulary: Vocabulary) -> list[str]:
     if merges is None:
         return tokens
     if not set("".join(left + right for left, right in merges)) <= set(byte_symbols()):
-        raise ValueError(
-            f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, convert a model "
-            "with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
-        )
+        remedy = "convert a model with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
+        raise ValueError(f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, {remedy}")
     ids = gpt2_ids(merges)
     for token in tokens:  # kept as it is: madeupword0000 and the like
         if token not in ids and token.isdecimal():

@@ -181,9 +181,7 @@ def check_config(path: Path, tokenizer: Tokenizer) -> None:
         said["add_prefix_space"] = words.add_prefix_space
     for name, value in said.items():
         if config.get(name, value) != value:
-            raise InputError(
-                f"{path} has {name} = {value}, but {CONFIG} beside it {config[name]}: correct the wrong one"
-            )
+            raise InputError(f"{path} has {name} = {value}, but {CONFIG} beside it {config[name]}: correct one of them")
 
 
 # --- BERT's WordPiece from a vocab.txt ------------------------------------------------------------

@@ -80,7 +80,7 @@ REFUSED = [  # arguments, files, what the line names
     (*own("t.tsv", "\ufefft,label\r\none,1\r\n", *TEXT), "tabs for tsv"),
     (*own("t.csv", "t,label,t,id,id\nA,1,B,1,1\n", "--text-columns", "id"), "t.csv has two columns id:"),
     (*own("t.tsv", "t\tlabel\n", *TEXT), "t.tsv has no examples"),
-    (*own("t.tsv", "good\t1\nbad\t0\n", *BY_NUMBER, "3"), "t.tsv has no examples, and line 1"),
+    (*own("t.tsv", "good\t1\nbad\t0\n", *BY_NUMBER, "3"), "t.tsv has no examples"),
     (*own("t.csv", 't,label\nfine,1\n"never closed,0\nmore,1\n', *TEXT), "t.csv line 3"),
     (*own("t.csv", 't,label\n"never closed,0\nmore,1\n"one, two",1\n', *TEXT), "t.csv line 2"),
     (*own("t.jsonl", '[\n{"t": "a", "label": 1},\n{"t": "b", "label": 1}\n]', *TEXT), "t.jsonl is one JSON list"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,7 +11,7 @@ from typing import Any
 
 from .encoders import ENCODERS
 from .errors import InputError, command_line
-from .flags import flag_name, named_path, positive
+from .flags import flag_name, named_path, positive, positive_number
 
 LABEL = "label"  # the column of labels
 LONGEST_NAME = 200  # characters; file systems take 255 bytes, and hidden names are longer than what they stand for
@@ -21,13 +20,6 @@ ABOUT = """Raw files of a task to the binarized folder OUT/TASK-bin that fairseq
 
 TASK is one of those that `python -m preprocess tasks` lists, or any name with one of the --from options.
 Other commands: python -m preprocess few-shot | glove | stats | tasks, each with --help."""
-
-
-def scale(text: str) -> float:
-    """Return what scores are divided by, for argparse."""
-    if not 0 < (number := float(text)) < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return number
 
 
 def parser() -> argparse.ArgumentParser:
@@ -59,7 +51,8 @@ def parser() -> argparse.ArgumentParser:
     own.add_argument("--label-column", metavar="COLUMN", default=LABEL, help=f"default: {LABEL}")
     classes = "the classes, in the order of their ids (default: the most frequent first)"
     own.add_argument("--labels", **several, metavar="LABEL", help=classes)
-    own.add_argument("--regression", type=scale, nargs="?", const=1.0, metavar="SCALE", help="scores, divided by SCALE")
+    scores = "scores, divided by SCALE"
+    own.add_argument("--regression", type=positive_number, nargs="?", const=1.0, metavar="SCALE", help=scores)
     own.add_argument("--no-header", action="store_true", help="files have no header: columns are numbers from 1")
     return made
 

@@ -16,6 +16,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -171,11 +172,7 @@ def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) 
     """The examples' word vectors too, where ``python -m preprocess glove`` has left some in the source."""
     if not (data.path / "glove" / GLOVE_FACTS).is_file():
         return
-
-    def warn(message: str) -> None:
-        print(f"warning: {message}", file=sys.stderr)
-
-    target = folder / "glove"
+    target, warn = folder / "glove", partial(print, "warning:", file=sys.stderr)
     target.mkdir()
     trained = read_means(data, "train", warn)
     for split, rows in splits.items():

@@ -22,7 +22,7 @@ from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -45,6 +45,8 @@ REMEDY = "run python -m preprocess glove --vectors FILE --data"
 GLOVE_FACTS, SUMS = "glove.json", "means_sha256"
 # of W words: W x dim float64 (zeros where there is none), W bool: which have one
 Vectors = tuple[np.ndarray, np.ndarray]
+# of N examples: the numbers of all words, one after the other, and N, words of each example
+Words = tuple[np.ndarray, np.ndarray]
 
 # --- files of vectors -----------------------------------------------------------------------------
 
@@ -165,19 +167,12 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
 # --- words, and their means -----------------------------------------------------------------------
 
 
-class SplitWords(NamedTuple):
-    """``ids``: the numbers of all words of a split, one after the other; ``lengths``: N, words of each example."""
-
-    ids: np.ndarray
-    lengths: np.ndarray
-
-
 def text_words(text: str) -> list[str]:
     return text.translate(NO_PUNCTUATION).lower().split()
 
 
-def read_words(data: DataFolder, split: str, encoder: Encoder, numbers: dict[str, int]) -> SplitWords:
-    """The words of each example of a split; ``numbers`` gives a new word the next number."""
+def read_words(data: DataFolder, split: str, encoder: Encoder, numbers: dict[str, int]) -> Words:
+    """Return the words of each example of a split; ``numbers`` gives a new word the next number."""
     parts = [data.rows(part, split) for part in data.inputs]
     ids, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
     count = check_split(data, split)
@@ -187,17 +182,18 @@ def read_words(data: DataFolder, split: str, encoder: Encoder, numbers: dict[str
         words = [text_words(" ".join(texts)) for texts in zip(*sentences)]
         lengths.append(np.fromiter(map(len, words), np.int64, len(words)))
         ids.append(np.fromiter((numbers[word] for line in words for word in line), np.int32, int(lengths[-1].sum())))
-    return SplitWords(np.concatenate(ids), np.concatenate(lengths))
+    return np.concatenate(ids), np.concatenate(lengths)
 
 
-def mean_vectors(words: SplitWords, vectors: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mean_vectors(words: Words, vectors: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """N x dim float32, the mean over the known words of each example, and N, how many these are."""
     from scipy.sparse import csr_matrix
 
-    is_known = known[words.ids]
+    ids, lengths = words
+    is_known = known[ids]
     # where the known words of each example begin and end, among all known words
-    ends = np.concatenate([[0], np.cumsum(is_known)])[np.concatenate([[0], np.cumsum(words.lengths)])]
-    ids, counts = words.ids[is_known], np.diff(ends)
+    ends = np.concatenate([[0], np.cumsum(is_known)])[np.concatenate([[0], np.cumsum(lengths)])]
+    ids, counts = ids[is_known], np.diff(ends)
     means = np.empty((len(counts), vectors.shape[1]), np.float32)
     occurrences = csr_matrix((np.ones(len(ids)), ids, ends), shape=(len(counts), len(vectors)))
     for start in range(0, len(counts), BATCH):
@@ -211,7 +207,7 @@ def mean_vectors(words: SplitWords, vectors: np.ndarray, known: np.ndarray) -> t
 
 
 def write_means(
-    data: DataFolder, words: dict[str, SplitWords], vectors: np.ndarray, known: np.ndarray, record: dict[str, Any]
+    data: DataFolder, words: dict[str, Words], vectors: np.ndarray, known: np.ndarray, record: dict[str, Any]
 ) -> dict[str, dict[str, int]]:
     """Fill DATA/glove; return what glove.json says of each split.
 
@@ -224,7 +220,7 @@ def write_means(
             np.save(folder / f"{split}.npy", means)
             splits[split] = {
                 "examples": len(means),
-                "words": len(split_words.ids),
+                "words": len(split_words[0]),
                 "known_words": int(counts.sum()),
                 "without_known_words": int((counts == 0).sum()),
             }

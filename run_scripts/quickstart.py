@@ -42,7 +42,7 @@ from typing import Any, NoReturn
 
 from preprocess.checksums import sha256
 from preprocess.errors import InputError, command_line
-from preprocess.flags import aligned, learning_rate, named_path, positive
+from preprocess.flags import aligned, named_path, positive, positive_number
 from preprocess.writing import new_folder, write_text
 
 from . import PARENT, ROOT, module
@@ -369,7 +369,7 @@ def parser() -> argparse.ArgumentParser:
     add("--valid-examples", type=positive, default=400, metavar="N", help="default: 400")
     add("--test-examples", type=positive, default=1000, metavar="N", help="default: 1000")
     add("--max-epoch", type=positive, metavar="N", help="instead of each method's own")
-    add("--lr", type=learning_rate, help="learning rate, instead of each method's own")
+    add("--lr", type=positive_number, help="learning rate, instead of each method's own")
     add("--seed", type=positive, default=1, metavar="N", help="of the splits and the training (default: 1)")
     add("--cpu", action="store_true", help="do not use a GPU")
     return made

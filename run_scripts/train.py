@@ -16,7 +16,7 @@ from typing import Any
 
 from fairseq_idpg.tasks.positions import POSITIONS
 from preprocess.errors import InputError, command_line
-from preprocess.flags import flag_name, learning_rate, named_path, positive, random_seed
+from preprocess.flags import flag_name, named_path, positive, positive_number, random_seed
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, check_replaces_nothing, new_file
 
@@ -68,7 +68,7 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     about_arch = f"size of the backbone (default: {arch})"
     add("--arch", choices=ARCHITECTURES, default=arch, metavar="ARCH", help=about_arch)
     add("--data", type=named_path, metavar="DIR", help=f"binarized folder (default: data/{task.name}-bin)")
-    add("--lr", type=learning_rate, help="default: the first of the above")
+    add("--lr", type=positive_number, help="default: the first of the above")
     add("--seed", type=random_seed, default=1, help="default: 1")
     add("--k", type=positive, metavar="K", help="few-shot: training examples, a new sample for each seed")
     held_out = "held out of the training set to choose with (default: a tenth, at most 1,000)"

@@ -33,13 +33,7 @@ if not __package__:  # run as a script, from anywhere, installed or not
 import torch
 from torch import Tensor
 
-from preprocess.encoders.hugging_face import (
-    Vocabulary,
-    dictionary_symbols,
-    fairseq_order,
-    read_json,
-    read_vocabulary,
-)
+from preprocess.encoders.hugging_face import Vocabulary, dictionary_symbols, fairseq_order, read_json, read_vocabulary
 from preprocess.errors import InputError, command_line, reason_of
 from preprocess.flags import named_path
 from preprocess.writing import scratch_folder, sweep
@@ -75,8 +69,6 @@ WORDS = "embeddings.word_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
 SEGMENTS = "embeddings.token_type_embeddings.weight"
 BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
-# The first BERT files call the parameters of a LayerNorm by its paper's letters.
-OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 ROOT = "encoder.sentence_encoder."
 
 SIZES = {  # fairseq's name -> Hugging Face's
@@ -97,18 +89,13 @@ CHOICES = {
 
 FILES = ("dict.txt", "model.pt")
 TOLERANCE = 1e-5
-SEED = 1  # of the batch that is compared
 
 
 # --- the source -------------------------------------------------------------------------------------------------------
 
 
 def read_config(folder: Path) -> Config:
-    """Return what config.json says.
-
-    Raises:
-        ValueError: it lacks a size, or says what fairseq's RoBERTa cannot compute.
-    """
+    """Return what config.json says; raise ValueError where it lacks a size, or fairseq's RoBERTa cannot compute it."""
     path = folder / "config.json"
     config = {name: value for name, value in read_json(path).items() if value is not None}  # null: the default
     # what is missing is refused as null is
@@ -132,24 +119,16 @@ def read_config(folder: Path) -> Config:
 def check_vocabulary(vocabulary: Vocabulary, config: Config, order: list[int]) -> None:
     """Raise ValueError for a vocabulary that does not belong to the weights."""
     if len(vocabulary.tokens) != config["vocab_size"]:
-        raise ValueError(
-            f"{vocabulary.path}: {len(vocabulary.tokens)} tokens, but config.json has vocab_size = "
-            f"{config['vocab_size']}; resize the model's embeddings to the vocabulary and save it"
-        )
+        what = f"{len(vocabulary.tokens)} tokens, but config.json has vocab_size = {config['vocab_size']}"
+        raise ValueError(f"{vocabulary.path}: {what}; resize the model's embeddings to the vocabulary and save it")
     padding = config.get("pad_token_id", 1)
     if config["model_type"] != "bert" and padding != order[1]:
-        raise ValueError(
-            f"{vocabulary.path}: positions are counted from the padding token, which has id {order[1]}, but "
-            f"config.json has pad_token_id = {padding}"
-        )
+        what = f"positions are counted from the padding token, which has id {order[1]}"
+        raise ValueError(f"{vocabulary.path}: {what}, but config.json has pad_token_id = {padding}")
 
 
 def read_weights(folder: Path) -> State:
-    """Load the tensors of a Hugging Face folder; no pickled code is executed.
-
-    Raises:
-        InputError: there is no such file, or it is damaged.
-    """
+    """Load the tensors of a Hugging Face folder; no pickled code is executed."""
     path = next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), folder)
     try:
         if path.suffix == ".safetensors":
@@ -169,12 +148,9 @@ def read_weights(folder: Path) -> State:
                 raise ValueError(f"{name} has a number that is not finite")
     except Exception as error:  # readers raise half a dozen types on a damaged file
         raise InputError(f"{path}: unreadable, fetch it again ({reason_of(error)})") from error
-    return {_modern(name): tensor for name, tensor in state.items()}
-
-
-def _modern(name: str) -> str:
-    old = ".".join(name.split(".")[-2:])
-    return name.removesuffix(old) + OLD_NAMES.get(old, old)
+    # the first BERT files call the parameters of a LayerNorm by its paper's letters
+    gamma, beta = ("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")
+    return {name.replace(*gamma).replace(*beta): tensor for name, tensor in state.items()}
 
 
 class Reader:
@@ -183,13 +159,9 @@ class Reader:
     def __init__(self, state: State, config: Config):
         self.state = state
         self.taken: set[str] = set()
-        self.sizes = {
-            "V": config["vocab_size"],
-            "P": config["max_position_embeddings"],
-            "S": config.get("type_vocab_size", 2),
-            "C": config["hidden_size"],
-            "F": config["intermediate_size"],
-        }
+        names = {"V": "vocab_size", "P": "max_position_embeddings", "C": "hidden_size", "F": "intermediate_size"}
+        self.sizes = {letter: config[name] for letter, name in names.items()}
+        self.sizes["S"] = config.get("type_vocab_size", 2)
 
     def __call__(self, name: str, shape: str) -> Tensor:
         """Return tensor `name` as float32; `shape` spells its dimensions, such as "FC"."""
@@ -198,7 +170,7 @@ class Reader:
             found = "missing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
             raise ValueError(f"{name} is {found}, but config.json says {expected}; take both files from the same model")
         self.taken.add(name)
-        # A copy of its own: torch.save would write the whole file behind a view.
+        # a copy, since torch.save would write the whole file behind a view
         return tensor.to(torch.float32, copy=True).contiguous()
 
     def modules(self, source: str, target: str, rows: Rows) -> State:
@@ -216,8 +188,7 @@ class Reader:
 def convert_weights(weights: State, config: Config, order: list[int]) -> State:
     """Return fairseq's RoBERTa state; `order[j]` is the source id of fairseq's id j.
 
-    The masked-LM head is converted if the source has one that is tied to the embeddings, as
-    fairseq's is; otherwise the state has no `encoder.lm_head.*` at all.
+    It has a masked-LM head, `encoder.lm_head.*`, if the source has one that is tied to the embeddings, as fairseq's is.
     """
     prefix = next((p for p in PREFIXES if p + WORDS in weights), None)
     if prefix is None:
@@ -311,13 +282,8 @@ def checkpoint_of(state: State, config: Config) -> dict[str, Any]:
 
 
 def write_dictionary(symbols: list[str], path: Path) -> None:
-    """Write dict.txt with fairseq's Dictionary."""
-    from fairseq.data import Dictionary
-
-    dictionary = Dictionary()
-    for symbol in symbols:
-        dictionary.add_symbol(symbol)
-    dictionary.save(str(path))
+    """Write dict.txt as fairseq's Dictionary does, to which each symbol is added once."""
+    path.write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
 
 
 # --- the result compared with transformers' own model -----------------------------------------------------------------
@@ -345,10 +311,9 @@ def load_fairseq(folder: Path) -> RobertaModel:
 def random_batch(order: list[int], max_positions: int) -> tuple[Tensor, Tensor]:
     """Return fairseq ids and the same sentences in Hugging Face ids, both B x T, right-padded.
 
-    Real tokens are drawn from the whole vocabulary but the padding; one sentence has full length
-    (at most 128, to stay quick).
+    Real tokens are drawn from the whole vocabulary but the padding; one sentence has full length, at most 128.
     """
-    generator = torch.Generator().manual_seed(SEED)
+    generator = torch.Generator().manual_seed(1)
     longest = min(max_positions, 128)
     lengths = [longest, max(longest // 2, 1), min(3, longest)]
     tokens = torch.randint(0, len(order) - 1, (len(lengths), longest), generator=generator)
@@ -386,10 +351,9 @@ def verify(source: Path, converted: Path, order: list[int]) -> None:
 
 
 def convert(source: Path, target: Path, check: bool = False, force: bool = False) -> dict[str, Any]:
-    """Convert `source` into `target` and return the checkpoint.
+    """Convert `source` into `target` and return the checkpoint; an error leaves `target` as it was.
 
-    Raises InputError or OSError, with `target` untouched: files are made in a hidden folder beside
-    it, checked, and moved when complete.
+    Files are made in a hidden folder beside it, checked, and moved when complete.
     """
     target = target.resolve()  # through a link, so that the folder beside it is on the same disk
     present = [name for name in FILES if (target / name).exists()]
@@ -436,10 +400,8 @@ def main(argv: list[str] | None = None) -> None:
     if "encoder.lm_head.bias" not in state:
         print("note: no masked-LM head tied to the embeddings in the source, so none in model.pt")
     if read_config(options.source).get("type_vocab_size", 2) > 1:
-        print(
-            "note: fairseq's RoBERTa has no segment embeddings; segment 0 is folded into the "
-            "positions, so sentence B of a pair reads as segment 0"
-        )
+        what = "segment 0 is folded into the positions, so sentence B of a pair reads as segment 0"
+        print(f"note: fairseq's RoBERTa has no segment embeddings; {what}")
 
 
 if __name__ == "__main__":

@@ -63,11 +63,7 @@ Options = Mapping[str, Any]
 
 
 def our_options(args: Options) -> dict[str, Any]:
-    """The released code's arguments as options of ``roberta_idpg``.
-
-    Raises:
-        ValueError: an argument that nothing here equals.
-    """
+    """Return the released code's arguments as options of ``roberta_idpg``; raise ValueError for what has no equal."""
     for name, value in UNSUPPORTED.items():
         if args.get(name, value) not in (value, None):
             raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, which has no equal here")
@@ -276,11 +272,7 @@ def build_model(cfg: DictConfig, symbols: int, classes: int) -> RobertaIDPGModel
 
 
 def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
-    """The checkpoint that fairseq would load.
-
-    Raises:
-        InputError: SRC is no such checkpoint or holds what has no equal here; another --backbone.
-    """
+    """Return the checkpoint that fairseq would load."""
     args, theirs = read_checkpoint(str(source), "SRC")
     path = None if backbone is None else backbone_path(str(backbone))
     try:

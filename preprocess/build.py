@@ -87,12 +87,7 @@ def progress(splits: Sequence[Split], name: str) -> Iterator[OnBytes]:
 def write_split(
     split: Split, labels: Labels, encoder: Encoder, args: argparse.Namespace, folder: Path, on_bytes: OnBytes
 ) -> None:
-    """Write ``folder/{input0,input1}``, ``number`` where test examples have numbers of their own, ``question`` where
-    examples answer questions, and ``left_out`` where lines gave no example; note the labels.
-
-    Raises:
-        InputError: bad input; a split without examples, or with labels or numbers of some alone.
-    """
+    """Write ``folder/{input0,input1}``, and ``number``, ``question`` and ``left_out`` if need be; note the labels."""
     writers: list[IndexedWriter] = []
     numbered = 0
     with contextlib.ExitStack() as files:
@@ -112,10 +107,8 @@ def write_split(
         pairs = len(split.descriptions) or 1  # examples that --efl makes of a row
         _append(folder / left_out_file(split.name), [f"{rows * pairs} {line}\n" for rows, line in split.left_out])
     if not split.examples:
-        first = "".join(f", and line {line} is none: {reason}" for line, reason in split.malformed[:1])
-        raise InputError(
-            f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
-        )
+        first = "".join(f" (line {line}: {reason})" for line, reason in split.malformed[:1])
+        raise InputError(f"{split.source.name} has no examples{first}: name another file, or leave out {split.name}")
     for what, count in (("label", len(labels.splits[split.name])), ("number", numbered)):
         if count not in (0, split.examples):
             raise InputError(f"{split.source.name} has a {what} in some lines only: give every line its own")
@@ -212,11 +205,11 @@ def encode_stream(
             yield rows, future.result()
 
 
-# --- what is said of it ---------------------------------------------------------------------------
+# --- its summary and records -----------------------------------------------------------------------
 
 
 def summary(splits: Sequence[Split], labels: Labels) -> str:
-    """A table with a line for each split, the labels, what is trained and judged on, and the first malformed lines."""
+    """Return a table of the splits, the labels, what is trained and judged on, and the first malformed lines."""
     rows: list[tuple[str, ...]] = [COLUMNS]
     for split in splits:
         tokens = " + ".join(f"{count:,}" for count in split.tokens)
@@ -259,11 +252,10 @@ def write_records(
     args: argparse.Namespace,
     arguments: Sequence[str],
 ) -> None:
-    """``preprocess.log`` for people, ``preprocess.json`` for commands that must find the encoder again, checksums.
+    """Write ``preprocess.log`` for people, ``preprocess.json`` for commands that find the encoder again, checksums.
 
-    The log has versions, the command, checksums of all that was read, the summary and every malformed line. Checkpoints
-    keep of ``preprocess.json`` the task, the encoder's fingerprint, what scores were divided by (None: classes) and how
-    many tokens of a sentence were kept (None: all).
+    Checkpoints keep of ``preprocess.json`` the task, the encoder's fingerprint, what scores were divided by (None:
+    classes) and how many tokens of a sentence were kept (None: all).
     """
     versions = installed_versions(("numpy", "tokenizers", "sentencepiece"))
     lines = [

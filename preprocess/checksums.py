@@ -18,24 +18,12 @@ from .errors import InputError
 RECORD = "sha256.txt"
 FOLDER_FACTS = "preprocess.json"
 LINE = re.compile(r"([0-9a-f]{64})  ([^\0\n]+)")
-COVERED = (
-    *(FOLDER_FACTS, "*/*.bin", "*/*.idx", "*/*.label", "*/dict.txt"),
-    *("number/*.txt", "left_out/*.txt", "question/*.tsv"),
-)
-TEXT_AND_LABELS = {
-    **dict.fromkeys(("input0", "input1", "label"), ("*.bin", "*.label", "dict.txt")),
-    "question": ("*.tsv",),
-}
-WORD_VECTORS = {"glove": ("*.npy",)}
+DATA = ("*/*.bin", "*/*.label", "*/dict.txt", "question/*.tsv")
 REMEDY = f"preprocess it again, or remove {RECORD} if you changed the folder yourself"
 
 
 def regular(path: Path | str) -> Path | str:
-    """Return the path of a file for ``open``, which would wait for the other end of a pipe.
-
-    Raises:
-        OSError: there is something else than a file, or nothing.
-    """
+    """Return a file's path for ``open``; raise OSError for anything else, as a pipe's other end would be waited for."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return path
@@ -52,25 +40,23 @@ def sha256(path: Path) -> str:
 
 def content_digest(folder: Path, word_vectors: bool = False) -> str:
     """SHA-256 of the texts, labels and questions in a binarized folder, and of the word vectors there."""
-    parts = {**TEXT_AND_LABELS, **(WORD_VECTORS if word_vectors else {})}
-    files = sorted(file for part, patterns in parts.items() for name in patterns for file in (folder / part).glob(name))
+    parts = ("input0", "input1", "label", "question", *(["glove"] if word_vectors else []))
+    found = (file for pattern in (*DATA, "glove/*.npy") for file in folder.glob(pattern))
+    files = sorted(file for file in found if file.parent.name in parts)
     digests = [f"{file.parent.name}/{file.name} {sha256(file)}" for file in files]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
 def write_checksums(folder: Path) -> None:
     """Record what ``folder`` holds: texts, labels, numbers and questions; word vectors have a record of their own."""
-    files = sorted(file for pattern in COVERED for file in folder.glob(pattern))
+    covered = (*DATA, "*/*.idx", "number/*.txt", "left_out/*.txt", FOLDER_FACTS)
+    files = sorted(file for pattern in covered for file in folder.glob(pattern))
     lines = [f"{sha256(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
     (folder / RECORD).write_text("".join(lines), encoding="utf-8")
 
 
 def read_checksums(folder: Path) -> dict[str, str] | None:
-    """{"input0/train.bin": digest}; None for a folder without a record, as fairseq-preprocess makes them.
-
-    Raises:
-        InputError: the record is damaged.
-    """
+    """Return {"input0/train.bin": digest}, or None for a folder without a record, as fairseq-preprocess makes them."""
     path = folder / RECORD
     if not path.is_file():
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,21 +11,15 @@ from typing import Any
 
 from .encoders import ENCODERS
 from .errors import InputError, command_line
-from .flags import flag_name, named_path, positive
+from .flags import flag_name, named_path, positive, positive_number
 
 LABEL = "label"  # the column of labels
+LONGEST_NAME = 200  # characters; file systems take 255 bytes, and hidden names are longer than what they stand for
 COMMANDS = ("few-shot", "glove", "stats", "tasks")
 ABOUT = """Raw files of a task to the binarized folder OUT/TASK-bin that fairseq reads.
 
 TASK is one of those that `python -m preprocess tasks` lists, or any name with one of the --from options.
 Other commands: python -m preprocess few-shot | glove | stats | tasks, each with --help."""
-
-
-def scale(text: str) -> float:
-    """Return what scores are divided by, for argparse."""
-    if not 0 < (number := float(text)) < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return number
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,9 +36,7 @@ def parser() -> argparse.ArgumentParser:
     add("--vocab", type=named_path, metavar="DIR", help="the encoder's files (default, of gpt2: checkpoints/gpt2_bpe)")
     add("--workers", type=positive, default=1, metavar="N", help="processes that encode (default: 1)")
     add("--max-length", type=positive, metavar="N", help="cut sentences to N tokens (default: no cut)")
-    add(
-        "--csv-quotes", choices=["strip", "keep"], default="strip", help="keep: as in the folders the authors published"
-    )
+    add("--csv-quotes", choices=["strip", "keep"], default="strip", help="keep: as in the authors' published folders")
     add("--swap-pairs", choices=["none", "append"], default="none", help="append: train also on exchanged pairs")
     add("--efl", action="store_true", help="sentence and label description as an entailment pair")
     bad = made.add_mutually_exclusive_group()
@@ -60,14 +51,16 @@ def parser() -> argparse.ArgumentParser:
     own.add_argument("--label-column", metavar="COLUMN", default=LABEL, help=f"default: {LABEL}")
     classes = "the classes, in the order of their ids (default: the most frequent first)"
     own.add_argument("--labels", **several, metavar="LABEL", help=classes)
-    own.add_argument("--regression", type=scale, nargs="?", const=1.0, metavar="SCALE", help="scores, divided by SCALE")
+    scores = "scores, divided by SCALE"
+    own.add_argument("--regression", type=positive_number, nargs="?", const=1.0, metavar="SCALE", help=scores)
     own.add_argument("--no-header", action="store_true", help="files have no header: columns are numbers from 1")
     return made
 
 
 def check(args: argparse.Namespace) -> None:
     """Refuse options that contradict each other, before anything is read."""
-    sources = [flag_name(name) for name in SOURCES if getattr(args, name)]
+    known = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
+    sources = [flag_name(name) for name in known if getattr(args, name)]
     if len(sources) != 1:
         named = f"not {' and '.join(sources)}" if sources else "none was given"
         raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {named}")
@@ -94,14 +87,8 @@ def check(args: argparse.Namespace) -> None:
 def check_task_name(name: str) -> None:
     """Raise InputError unless a folder can have the name."""
     if not name or "/" in name or name.startswith(".") or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise InputError(
-            f"TASK {name[:LONGEST_NAME]!r} is not the name of a folder: give one without / and control characters, of "
-            f"{LONGEST_NAME} characters at most"
-        )
-
-
-LONGEST_NAME = 200  # characters; file systems take 255 bytes, and hidden names are longer than what they stand for
-SOURCES = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
+        allowed = f"without / and control characters, of {LONGEST_NAME} characters at most"
+        raise InputError(f"TASK {name[:LONGEST_NAME]!r} is not the name of a folder: give one {allowed}")
 
 
 def main(arguments: Sequence[str]) -> Path:
@@ -115,7 +102,6 @@ def main(arguments: Sequence[str]) -> Path:
 
 @command_line("preprocess")
 def run(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments and arguments[0] in COMMANDS:
         import_module(f".{arguments[0].replace('-', '_')}", __package__).main(arguments[1:])

@@ -33,25 +33,18 @@ CONTENT = (  # patterns of all files that such a folder has, ours or fairseq-pre
 
 
 class DataFolder:
-    """What is in a folder that this package or fairseq-preprocess made.
+    """What is in a folder that this package or fairseq-preprocess made; raise InputError where it is damaged.
 
     ``inputs``: ("input0",) or ("input0", "input1"); ``splits``: train, valid, valid1 ..., test ..., then others;
     ``regression``: whether labels are numbers (default: whether there is a file of such); ``label_names``: the classes
     in the order of their ids; ``vocabulary``: V, symbols with <mask>; ``record``: checksums, None where none were
     written; ``checked``: examples of each split whose files ``check_split`` has read.
-
-    Raises:
-        InputError: the folder does not exist or is not such a folder; its dictionaries are damaged or disagree. Later,
-        of
-            each file that is damaged.
     """
 
     def __init__(self, path: Path, regression: bool | None = None):
         self.path = path
         if not (path / "input0" / "dict.txt").is_file():
-            raise InputError(
-                f"{path} is not a binarized folder (no input0/dict.txt): make it with python -m preprocess"
-            )
+            raise InputError(f"{path} is not a binarized folder (no input0/dict.txt): make it by python -m preprocess")
         self.inputs = tuple(part for part in ("input0", "input1") if (path / part).is_dir())
         self.splits = sorted({file.stem for file in (path / "input0").glob("*.idx")}, key=place_of_split)
         self.regression = any((path / "label").glob("*.label")) if regression is None else regression
@@ -132,8 +125,7 @@ class DataFolder:
 
 
 def joined(split: str, splits: Collection[str]) -> list[str]:
-    """What fairseq reads of ``splits`` as one training set: train, train1, train2 ..., up to the first that is not
-    there."""
+    """What fairseq reads as one training set: train, train1, train2 ..., up to the first that is not in ``splits``."""
     numbered = (f"{split}{number}" for number in itertools.count(1))
     return [split, *itertools.takewhile(splits.__contains__, numbered)]
 
@@ -174,11 +166,7 @@ def token_digests(data: DataFolder, split: str) -> dict[str, str]:
 
 
 def check_split(data: DataFolder, split: str) -> int:
-    """N, the examples of a split; its files are read the first time only.
-
-    Raises:
-        InputError: there is no such split; a file that is missing or damaged, by its name and the example.
-    """
+    """Return N, the examples of a split, whose files are read and checked the first time only."""
     if split in data.checked:
         return data.checked[split]
     for name in data.record or ():
@@ -186,9 +174,7 @@ def check_split(data: DataFolder, split: str) -> int:
             raise InputError(f"{data.path / name} is missing: {REMEDY}")
     for part in (*data.inputs, "label"):
         if (data.path / part / split).exists():
-            raise InputError(
-                f"{data.path / part / split} beside {split}.idx would be read as raw text by fairseq: remove it"
-            )
+            raise InputError(f"{data.path / part / split} beside {split}.idx would be raw text to fairseq: remove it")
     counts = {part: _check_sentences(data, part, split) for part in data.inputs}
     files = [f"{part}/{split}.{end}" for part in data.inputs for end in ("idx", "bin")]
     if data.has_labels(split):

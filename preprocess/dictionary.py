@@ -11,18 +11,13 @@ from .errors import InputError
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNKNOWN = range(4)
-MULTIPLE = 8  # fairseq fills the dictionaries that it builds up to a multiple of this
 FILLER = "madeupword"
 MASK = "<mask>"  # the task's, behind the symbols of dict.txt
 OVERWRITE = " #fairseq:overwrite"
 
 
 def read_dictionary(path: Path) -> list[str]:
-    """The symbols in the order of their ids, the four special ones first.
-
-    Raises:
-        InputError: no such file, or one that fairseq would not read.
-    """
+    """Return the symbols in the order of their ids; raise InputError for a file that fairseq would not read."""
     try:
         return list(_symbols(path, path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
@@ -33,9 +28,7 @@ def read_dictionary(path: Path) -> list[str]:
 @lru_cache(maxsize=4)
 def _symbols(path: Path, text: str) -> tuple[str, ...]:
     """Those of a file that was read: a process looks at the same one several times."""
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()  # what follows the last line end
+    lines = text.removesuffix("\n").split("\n") if text else []
     symbols, seen = list(SPECIAL), set(SPECIAL)
     for number, line in enumerate(lines, start=1):
         symbol, space, count = line.rstrip().replace(OVERWRITE, "").rpartition(" ")
@@ -50,7 +43,7 @@ def _symbols(path: Path, text: str) -> tuple[str, ...]:
 
 def label_dictionary(labels: Sequence[str], counts: Sequence[int]) -> str:
     """``label/dict.txt`` as fairseq-preprocess writes it, for labels in the order of their ids."""
-    fillers = -(len(SPECIAL) + len(labels)) % MULTIPLE
+    fillers = -(len(SPECIAL) + len(labels)) % 8  # up to a multiple of it
     lines = [f"{label} {count}\n" for label, count in zip(labels, counts)]
     return "".join(lines + [f"{FILLER}{number:04d} 0\n" for number in range(fillers)])
 

@@ -16,13 +16,10 @@ LONGEST_SHOWN = 10_000  # characters of a message, or of a name in one
 
 
 class InputError(Exception):
-    """Bad input: one line that names the option or file, its value and the remedy.
-
-    torch raises an error of another process once more, with its whole traceback for a message: of that, the line is
-    kept.
-    """
+    """Bad input: one line that names the option or file, its value and the remedy."""
 
     def __init__(self, message: str):
+        # torch raises an error of another process once more, with its whole traceback for a message
         super().__init__(shortened(find_input_error(message) or message))
 
 
@@ -36,12 +33,12 @@ def find_input_error(text: str) -> str | None:
 def command_line(program: str, unfinished: str = "nothing written") -> Iterator[None]:
     """Around a command: bad input, or what the system refuses, becomes one line on stderr and status 1.
 
-    Args:
-        program: what the line begins with.
-        unfinished: how it ends where the command was interrupted, or the system refused something.
+    The line begins with ``program``, and ends with ``unfinished`` after an interruption or a refusal of the system.
     """
     end_at_once()
-    print_any_text()
+    # labels and file names that the encoding of standard output has no characters for are printed as Python writes them
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         yield
         return
@@ -62,12 +59,6 @@ def end_at_once() -> None:
     """Spare the end of this process a search for garbage in what torch and fairseq are: one to two seconds."""
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
-
-
-def print_any_text() -> None:
-    """Standard output takes labels and file names that its encoding has no characters for, as Python writes these."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def did_you_mean(name: str, known: Iterable[str], any_case: bool = False) -> str:

@@ -16,6 +16,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +37,7 @@ from .writing import check_only, new_folder, scratch_folder, sweep
 
 
 def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the training set, in the order in which they are written: (K or K per class for train, DEV for valid).
-
-    Raises:
-        InputError: there are not as many, or K per class is asked of a regression task or of questions.
-    """
+    """Rows of the training set, in the order in which they are written: (K or K per class for train, DEV for valid)."""
     count, questions = count_drawn(data), data.questions("train")
     if per_class and (data.regression or questions is not None):
         kind = "is a regression task without classes" if data.regression else "has questions, which are drawn whole"
@@ -66,10 +63,9 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
         chosen[places[:k]] = True
     name, fewest = min(available.items(), key=lambda item: item[1])
     if fewest < k:
-        raise InputError(
-            f"--k {k} --per-class: {data.path} has {fewest} training examples of class {name} beside the --dev {dev} "
-            f"of seed {seed}: --k can be {fewest} at most, or choose a smaller --dev"
-        )
+        what = f"has {fewest} training examples of class {name} beside the --dev {dev} of seed {seed}"
+        remedy = f"--k can be {fewest} at most, or choose a smaller --dev"
+        raise InputError(f"--k {k} --per-class: {data.path} {what}: {remedy}")
     return rest[chosen], valid
 
 
@@ -96,9 +92,7 @@ def check_source(data: DataFolder) -> None:
     if unlabelled:
         reason = f"has no labels of {unlabelled[0]}: preprocess it again with labels"
     elif len(shards) > 1:
-        reason = (
-            f"has training examples in {', '.join(shards)}: put the raw files together, and make the folder of them"
-        )
+        reason = f"has training examples in {', '.join(shards)}: put the raw files together, and make it of them"
     elif has_exchanged_pairs(data):  # an example to validate on would be trained on too
         reason = "has every training pair a second time: make it without, and give --swap-pairs append to fairseq-train"
     if reason:
@@ -113,12 +107,11 @@ def has_exchanged_pairs(data: DataFolder) -> bool:
     half, odd = divmod(len(rows[0]), 2)
     if len(rows) < 2 or odd or not half:
         return False
-    halves = [
-        [(some.lengths[:half], some.ids[: some.starts[half]]), (some.lengths[half:], some.ids[some.starts[half] :])]
-        for some in rows
-    ]
-    (a, a_again), (b, b_again) = halves
-    return all(np.array_equal(*same) for same in (*zip(a, b_again), *zip(b, a_again)))
+    return all(
+        np.array_equal(one.lengths[:half], other.lengths[half:])
+        and np.array_equal(one.ids[: one.starts[half]], other.ids[other.starts[half] :])
+        for one, other in (rows, rows[::-1])
+    )
 
 
 # --- the folder -----------------------------------------------------------------------------------
@@ -127,11 +120,7 @@ def has_exchanged_pairs(data: DataFolder) -> bool:
 def few_shot(
     data: DataFolder, k: int, dev: int, seed: int, per_class: bool, out: Path, overwrite: bool = False
 ) -> None:
-    """Write the folder ``out``: train, valid and test as above, and ``few_shot.json`` with what was chosen.
-
-    Raises:
-        InputError: see ``select_rows`` and ``check_source``; or ``out`` exists and ``overwrite`` is not set.
-    """
+    """Write the folder ``out``: train, valid and test as above, and ``few_shot.json`` with what was chosen."""
     check_source(data)
     check_only(out, CONTENT)
     if out.exists() and out.samefile(data.path):
@@ -183,11 +172,7 @@ def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) 
     """The examples' word vectors too, where ``python -m preprocess glove`` has left some in the source."""
     if not (data.path / "glove" / GLOVE_FACTS).is_file():
         return
-
-    def warn(message: str) -> None:
-        print(f"warning: {message}", file=sys.stderr)
-
-    target = folder / "glove"
+    target, warn = folder / "glove", partial(print, "warning:", file=sys.stderr)
     target.mkdir()
     trained = read_means(data, "train", warn)
     for split, rows in splits.items():

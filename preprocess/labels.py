@@ -22,12 +22,10 @@ SHOWN = 10  # classes of a line about them
 
 
 class Labels:
-    """The labels of a data set: classes in a fixed order or by frequency, or scores.
+    """The labels of a data set: classes, or scores that are divided by ``scale``.
 
-    Args:
-        names: the classes there may be; None: whatever the training split has.
-        scale: what scores are divided by; None for classes.
-        keep_order: give ``names`` ids in their order; else the most frequent in the training split come first.
+    The classes are ``names``, or else whatever the training split has. With ``keep_order`` their ids follow
+    ``names``; else the most frequent in the training split come first.
     """
 
     def __init__(self, names: Sequence[str] | None = None, scale: float | None = None, keep_order: bool = False):
@@ -41,18 +39,14 @@ class Labels:
         self.splits: dict[str, array] = {}
 
     def add(self, split: str, source: str, rows: Sequence[Row]) -> None:
-        """Note the labels of the next rows of a split, which are read from ``source``.
-
-        Raises:
-            InputError: a label that is not known, a score that is not a number, a label with a space in it, or one that
-                is another in a second spelling.
-        """
+        """Note the labels of the next rows of a split, which are read from ``source``; refuse those that cannot be."""
         kept = self.splits.setdefault(split, array("i" if self.scale is None else "d"))
         for row in rows:
-            if row.label is not None:
-                where = f"{source} line {row.line}"
-                scored = self.scale is not None
-                kept.append(self._score(where, row.label) if scored else self._code(split, where, row.label))
+            where = f"{source} line {row.line}"
+            if row.label is not None and self.scale is not None:
+                kept.append(self._score(where, row.label))
+            elif row.label is not None:
+                kept.append(self._code(split, where, row.label))
 
     def _code(self, split: str, where: str, label: str) -> int:
         if label not in self.codes:
@@ -61,10 +55,8 @@ class Labels:
             check_name(label, where)
             first = self.spellings.setdefault(said_by(label), label)
             if first != label:
-                raise InputError(
-                    f"{where}: label {label!a} is {first!a} in another spelling: write both alike, or name all "
-                    "classes with --labels if these are two"
-                )
+                remedy = "write both alike, or name all classes with --labels if these are two"
+                raise InputError(f"{where}: label {label!a} is {first!a} in another spelling: {remedy}")
             self.codes[label] = len(self.codes)
         return self.codes[label]
 
@@ -105,8 +97,7 @@ class Labels:
         return {name: of_class[name] for name in by_id}
 
     def described(self) -> list[str]:
-        """A line about the training split's labels, where a header that was read as an example and a column of
-        something else show, and one for each split without labels."""
+        """A line about the training split's labels, and one for each split without labels."""
         none = [f"labels of {split}: none" for split, kept in self.splits.items() if not kept]
         trained = self.splits.get("train")
         if not trained:

@@ -30,12 +30,9 @@ class AnswerText(NamedTuple):
 
 @dataclass(frozen=True)
 class Questions:
-    """Which question each of N examples answers.
+    """Which question each of N examples answers, by its ``number``.
 
-    Attributes:
-        number: N, of the question.
-        em, f1: N, of the answer's text; None where answers are no texts, or the right ones are not known.
-        texts: N; None where answers are no texts.
+    Where answers are texts, ``texts`` has these, and ``em`` and ``f1`` their agreement if the right ones are known.
     """
 
     number: np.ndarray
@@ -63,11 +60,7 @@ def question_line(question: int, answer: AnswerText | None) -> str:
 
 
 def parse_questions(lines: Sequence[str]) -> Questions:
-    """What ``question_line`` wrote.
-
-    Raises:
-        ValueError: something else.
-    """
+    """Return what ``question_line`` wrote; raise ValueError for anything else."""
     rows = [line.split("\t") for line in lines]
     columns = list(zip(*rows))
     if {len(row) for row in rows} not in ({1}, {4}) or not all(number.isdecimal() for number in columns[0]):

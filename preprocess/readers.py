@@ -52,9 +52,8 @@ class Row(NamedTuple):
 class Columns(NamedTuple):
     """Which fields a row is made of.
 
-    ``label_optional``: a split without labels is allowed (a test set); ``number``: where the benchmark's number of the
-    example stands, if it does; ``unused_fields``: in a file without a header, rows have as many fields as the first
-    one.
+    ``label_optional``: a split without labels is allowed (a test set); ``number``: column of the benchmark's number of
+    the example; ``unused_fields``: in a file without a header, rows have as many fields as the first one.
     """
 
     texts: Sequence[Column]
@@ -131,9 +130,7 @@ def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source
         if widen:  # to the first row's fields
             wanted, widen = max(wanted, len(fields)), False
         if _name(fields[0]) in header and sorted(map(_name, fields)) == header:
-            raise InputError(
-                f"{source} line {line} is the header once more, as in files that were joined: remove the line"
-            )
+            raise InputError(f"{source} line {line} is the header once more, as in joined files: remove the line")
         elif len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
             yield Bad(line, f"{len(fields)} fields instead of {wanted}")
         else:
@@ -310,11 +307,7 @@ def _text(value: Any) -> str:
 
 
 def label_text(label: Any) -> str | None:
-    """A JSON label as it stands in ``label/dict.txt``: true and false in lower case.
-
-    Raises:
-        TypeError: it is a list or an object, or JSON's NaN or Infinity.
-    """
+    """Return a label as in ``label/dict.txt``, with true in lower case; raise TypeError for lists, objects and NaN."""
     if not isinstance(label, (str, int, float, type(None))) or isinstance(label, float) and not math.isfinite(label):
         raise TypeError(f"label {label!r}")
     return None if label is None else str(label).lower() if isinstance(label, bool) else str(label).strip()

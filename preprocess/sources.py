@@ -30,8 +30,7 @@ OnBytes = Callable[[int], object]  # is told how many bytes each read has brough
 class Source:
     """A raw text file.
 
-    ``name``: for messages; ``size``: bytes to read, None when unknown; ``sha256``: of the bytes read, once ``lines``
-    has come to the end.
+    ``size``: bytes to read, None when unknown; ``sha256``: of the bytes read, once ``lines`` has come to the end.
     """
 
     one_text = False  # rather than a line for each
@@ -57,8 +56,7 @@ class Source:
     def lines(self, on_bytes: OnBytes = lambda count: None) -> Iterator[tuple[int, str]]:
         """(line number from 1, line without its end); the CR of CRLF and a BOM are dropped, also those of joined files.
 
-        Raises:
-            InputError: invalid UTF-8, a damaged archive, lines that end with CR alone, a line longer than ``LONGEST``.
+        Raise InputError for invalid UTF-8, a damaged archive, CR alone as line ends, a line longer than ``LONGEST``.
         """
         digest = hashlib.sha256()
         number = 0
@@ -102,10 +100,8 @@ class Source:
         if place >= 0:
             line = lines_before + raw.count(b"\n", 0, place) + 1
             what = f": byte {raw[place]:#04x} is not UTF-8" if raw[place] else " has a NUL byte"
-            raise InputError(
-                f"{self.name} line {line}{what}: convert the file with iconv -f ENCODING -t utf-8, or unpack it, or "
-                "give it a name that ends in .gz"
-            )
+            remedy = "convert it with iconv -f ENCODING -t utf-8, or unpack it, or give it a name that ends in .gz"
+            raise InputError(f"{self.name} line {line}{what}: {remedy}")
         return text
 
 
@@ -117,9 +113,7 @@ def damaged(name: object, error: Exception) -> InputError:
 
 def too_long(name: str, line: int) -> InputError:
     """The error for a line that no memory should be spent on: a file of kilobytes may unpack to gigabytes."""
-    return InputError(
-        f"{name} line {line} has more than {LONGEST >> 20} MiB: it is no text with an example in each line"
-    )
+    return InputError(f"{name} line {line} has more than {LONGEST >> 20} MiB: name text with an example in each line")
 
 
 class TextFolders(Source):
@@ -131,10 +125,6 @@ class TextFolders(Source):
     def __init__(self, folder: Path, labels: Sequence[str]):
         self.files = [(label, file) for label in sorted(labels) for file in sorted((folder / label).glob("*.txt"))]
         super().__init__(str(folder), sum(file.stat().st_size for _, file in self.files))
-
-    @staticmethod
-    def are_there(folder: Path, labels: Sequence[str]) -> bool:
-        return all((folder / label).is_dir() for label in labels)
 
     def lines(self, on_bytes: OnBytes = lambda count: None) -> Iterator[tuple[int, str]]:
         digest = hashlib.sha256()
@@ -150,20 +140,14 @@ class TextFolders(Source):
 
 
 def find_source(raw: Path, task: Task, split: str) -> Source | None:
-    """The task's file of a split below ``raw``: in the task's folder, in ``raw`` itself, or in a zip archive.
-
-    Returns None when there is none; ``places`` says where it was looked for.
-
-    Raises:
-        InputError: the file is in ``raw`` itself, which is another task's folder; a damaged archive.
-    """
+    """Return the task's file of a split in one of ``places`` or in a zip archive there, None where there is none."""
     file = task.files[split]
     for name in places(task, split):
         if (raw / name).is_file():
             if name == file:
                 check_folder(raw, task)
             return Source.file(raw / name)
-        if task.layout == FOLDERS and TextFolders.are_there(raw / name, task.labels):
+        if task.layout == FOLDERS and all((raw / name / label).is_dir() for label in task.labels):
             return TextFolders(raw / name, task.labels)
     archives = [raw] if raw.suffix == ".zip" else sorted(raw.glob("*.zip"))
     for archive in archives:

@@ -20,10 +20,9 @@ Scores = dict[str, float]
 
 
 def chosen(questions: Questions, likely: np.ndarray) -> np.ndarray:
-    """N, 1 for each question's likeliest example, the first among equally likely ones, and 0 for all others.
+    """Return N, 1 for each question's likeliest example, the first among equally likely ones, and 0 for all others.
 
-    Args:
-        likely: N, anything that grows with the probability of the label 1.
+    ``likely``: N, anything that grows with the probability of the label 1.
     """
     order = np.lexsort((np.arange(len(likely)), -likely, questions.number))
     first = np.unique(questions.number[order], return_index=True)[1]

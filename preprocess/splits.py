@@ -43,10 +43,9 @@ class Split:
     """A split to make: its name, where its rows come from, how they are changed, and what was found in them.
 
     ``items``: reads the source from its start; ``strict``: a line that cannot be read is an error, else it is skipped
-    and counted; ``note_quotes``: of a tsv; ``passes``: how often ``rows`` reads the source; ``classes``: those that a
-    label of the source may have, as far as they are known; ``descriptions``: of --efl;
-    ``malformed``: lines that cannot be read, and the reasons; ``left_out``: of each line without an example, rows
-    before it and its number; ``csv_quoted``: lines with a text that looks quoted as in csv.
+    and counted; ``note_quotes``: of a tsv; ``passes``: how often ``rows`` reads the source; ``classes``: of the
+    source, as far as they are known; ``malformed``: lines that cannot be read, and the reasons; ``left_out``: of each
+    line without an example, rows before it and its number; ``csv_quoted``: lines with a text that looks quoted.
     """
 
     name: str
@@ -67,10 +66,6 @@ class Split:
     empty: int = 0
     too_long: int = 0  # joined longer than MAX_POSITIONS
     truncated: int = 0
-
-    @property
-    def is_test(self) -> bool:
-        return self.name.startswith("test")
 
     @property
     def is_train(self) -> bool:
@@ -101,23 +96,19 @@ class Split:
                 empty.clear()
                 if isinstance(item, Bad):
                     if self.strict:
-                        raise InputError(
-                            f"{self.source.name} line {item.line}: {item.reason}: mend it, or have it skipped: give "
-                            "--skip-bad for a test split, and leave out --strict"
-                        )
+                        remedy = "mend it, or have it skipped: give --skip-bad for a test split, and leave out --strict"
+                        raise InputError(f"{self.source.name} line {item.line}: {item.reason}: {remedy}")
                     self.malformed.append((item.line, f"{item.reason:.200}"))
             if len(self.left_out) + len(empty) > MOST_BAD:
-                raise InputError(
-                    f"{self.source.name} line {item.line} gives no example, as over {MOST_BAD:,} lines before it: name "
-                    "a file of the right layout"
-                )
+                what = f"gives no example, as over {MOST_BAD:,} lines before it: name a file of the right layout"
+                raise InputError(f"{self.source.name} line {item.line} {what}")
         broken = {line for line, _ in self.malformed}
         self.csv_quoted.update(line for line in parts if {line - 1, line + 1} & broken)
 
     def rows(self, on_bytes: OnBytes) -> Iterator[Row]:
         """The rows to encode: without hidden labels, in the form of EFL, a second time with exchanged sentences."""
         hidden = HIDDEN.difference(self.classes)
-        unlabelled = self.is_test and all(row.label in hidden for row in self.read(lambda count: None))
+        unlabelled = self.name.startswith("test") and all(row.label in hidden for row in self.read(lambda count: None))
         for number in range(self.passes):
             for row in self.read(on_bytes):
                 if unlabelled:
@@ -164,10 +155,8 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
             splits.append(Split(name, source, items, is_strict(args, name), task.skipped_labels))
         elif args.splits or not name.startswith("test") or list(task.files) == ["test"]:
             known = " or ".join(places(task, name))
-            raise InputError(
-                f"--raw {raw} has no {name} split of {task.name} ({known}, also within a zip archive): put it there, "
-                f"or name the splits to make with --splits"
-            )
+            what = f"has no {name} split of {task.name} ({known}, also within a zip archive)"
+            raise InputError(f"--raw {raw} {what}: put it there, or name the splits to make with --splits")
     labels = Labels(scale=task.scale) if task.regression else Labels(task.labels)
     return transformed(splits, labels, task.name, len(task.texts), args)
 
@@ -193,10 +182,9 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
     texts = [_column(name, args.no_header) for name in args.text_columns or ()]
     label = _column(args.label_column, args.no_header)
     if not 1 <= len(texts) <= 2 or len({*texts, label}) <= len(texts):
-        raise InputError(
-            f"--text-columns {' '.join(args.text_columns or ())}: name the column of the sentences, or two for pairs, "
-            f"and not that of the labels (--label-column {args.label_column})"
-        )
+        allowed = "the column of the sentences, or two for pairs, and not that of the labels"
+        given = " ".join(args.text_columns or ())
+        raise InputError(f"--text-columns {given}: name {allowed} (--label-column {args.label_column})")
     columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
     kind = "hub" if args.from_hub else next(kind for kind in OWN if getattr(args, f"from_{kind}"))
     values = (args.splits or HUB) if kind == "hub" else getattr(args, f"from_{kind}")
@@ -244,9 +232,7 @@ def _hub_split(name: str, hub_name: str, columns: Columns, args: argparse.Namesp
     data, label = _load_hub(args.from_hub, hub_name), columns.label
     missing = [column for column in [*columns.texts, label] if column not in data.column_names]
     if missing and not (missing == [label] and columns.label_optional):
-        raise InputError(
-            f"--from-hub {args.from_hub} has no column {missing[0]}: it has {', '.join(data.column_names)}"
-        )
+        raise InputError(f"--from-hub {args.from_hub} has no column {missing[0]}, only {', '.join(data.column_names)}")
     names = getattr(data.features.get(label), "names", None)
     source = Source(f"hub:{args.from_hub}/{hub_name}")
     source.sha256 = f"fingerprint {data._fingerprint}"
@@ -264,11 +250,7 @@ def _hub_split(name: str, hub_name: str, columns: Columns, args: argparse.Namesp
 
 
 def _load_hub(dataset: str, hub_name: str) -> Any:
-    """The rows of a split, as `datasets` has them.
-
-    Raises:
-        InputError: `datasets` is not installed, or cannot load the data set.
-    """
+    """The rows of a split, as `datasets` has them."""
     try:
         import datasets
 
@@ -290,11 +272,7 @@ def _load_hub(dataset: str, hub_name: str) -> Any:
 def transformed(
     splits: list[Split], labels: Labels, name: str, inputs: int, args: argparse.Namespace
 ) -> tuple[list[Split], Labels]:
-    """The same splits and labels, which know what the options make of their rows.
-
-    Raises:
-        InputError: --efl of pairs, without descriptions, or with that of an unknown class; exchanged single sentences.
-    """
+    """Return the same splits and labels, which know what the options make of their rows."""
     for split in splits:
         split.classes = labels.codes  # of own data, those of the training split come in while it is read
     if args.efl:

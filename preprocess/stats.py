@@ -22,8 +22,10 @@ from .tasks import MAX_POSITIONS
 from .writing import check_apart, check_replaces_nothing, new_file, write_output
 
 TRAIN = "train"
-OF_SPLIT = ("data set", "split", "examples", "in train", "labels")
-COLUMNS = (*OF_SPLIT, "sentence", "mean", "95%", "max", "1st - 2nd", f"> {MAX_POSITIONS}")  # of the table
+COLUMNS = (  # of the table
+    *("data set", "split", "examples", "in train", "labels"),
+    *("sentence", "mean", "95%", "max", "1st - 2nd", f"> {MAX_POSITIONS}"),
+)
 NAMES = (0, 1, 4)  # of the columns, those without numbers
 COLOURS = ("#4477aa", "#ee9944")  # told apart by colour-blind readers and in grey
 BAR = 0.38
@@ -47,9 +49,8 @@ def describe_folder(data: DataFolder) -> dict[str, Any]:
 def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
     """Everything that the table says of a split alone; None for what an empty or unlabelled one has not.
 
-    ``labels``: {"classes": {name: share}} or {"range": [lowest, highest]};
-    ``difference``: mean length of the first sentence less that of the second;
-    ``too_long``: share of examples over 512 tokens when joined, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``.
+    ``labels``: {"classes": {name: share}} or {"range": [lowest, highest]}; ``difference``: mean length of the first
+    sentence less that of the second; ``too_long``: share over 512 tokens, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``.
     """
     count = check_split(data, split)
     lengths = [data.rows(part, split).lengths.astype(np.int64) - 1 for part in data.inputs]
@@ -75,15 +76,10 @@ def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
 
 
 def in_others(folders: dict[str, DataFolder]) -> dict[str, dict[str, dict[str, int]]]:
-    """{folder: {split: {another folder: examples whose sentences stand in it too, whatever the split and the label}}}.
-
-    Of those that have some, and of folders with the same vocabulary and as many sentences.
-    """
+    """Return {folder: {split: {another folder of the same vocabulary: examples whose sentences stand in it too}}}."""
     if len(folders) < 2:
         return {name: {} for name in folders}
-    known = {
-        name: {example for split in data.splits for example in sentences(data, split)} for name, data in folders.items()
-    }
+    known = {name: {one for split in data.splits for one in sentences(data, split)} for name, data in folders.items()}
     found: dict[str, dict[str, dict[str, int]]] = {name: {} for name in folders}
     for name, data in folders.items():
         others = [other for other, its in folders.items() if other != name and its.symbols == data.symbols]
@@ -108,8 +104,7 @@ def table(folders: dict[str, dict[str, Any]]) -> str:
     for name, folder in folders.items():
         for split, facts in folder["splits"].items():
             known = f"{folder['in_train'][split]:,}" if split in folder["in_train"] else ""
-            examples, labels = f"{facts['examples']:,}", labels_text(facts["labels"])
-            start: tuple[str, ...] = (name, split, examples, known, labels)
+            start = (name, split, f"{facts['examples']:,}", known, labels_text(facts["labels"]))
             difference = "" if facts["difference"] is None else f"{round(facts['difference'], 2) + 0:+.2f}"
             end = (difference, "" if facts["too_long"] is None else f"{facts['too_long']:.2%}")
             for number, lengths in enumerate(facts["lengths"], start=1):
@@ -117,7 +112,7 @@ def table(folders: dict[str, dict[str, Any]]) -> str:
                 if lengths:
                     of_lengths = f"{lengths['mean']:.1f}", f"{lengths['percentile95']:.0f}", str(lengths["max"])
                 lines.append((*start, str(number), *of_lengths, *end))
-                start, end = ("",) * len(OF_SPLIT), ("", "")
+                start, end = ("", "", "", "", ""), ("", "")
     return "\n".join(aligned(lines, left=NAMES))
 
 
@@ -144,9 +139,6 @@ def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
 
     The left one has a bar for each sentence of the training set, or of the first split where there is none. The right
     one has bars of both sets: the 0.6 that the paper states for MRPC is that of the validation set (0.64 in words).
-
-    Raises:
-        InputError: matplotlib is missing.
     """
     try:
         from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg

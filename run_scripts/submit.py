@@ -48,12 +48,8 @@ their vote is written: what most say, or the mean of their scores."""
 class Sheet:
     """A file of answers.
 
-    Attributes:
-        file: its name in the archive.
-        examples: of the test set; questions, where one answer is chosen of each.
-        of: the task whose model answers it.
-        data: the name of its binarized folder, without ``-bin``; by default the task's.
-        split: of that folder.
+    ``examples``: of the test set, or its questions, where one answer is chosen of each; ``of``: the task whose model
+    answers it; ``data``: the name of its binarized folder, without ``-bin``; by default the task's.
     """
 
     file: str
@@ -140,11 +136,11 @@ def passages(pairs: Iterable[tuple[Number, str]]) -> list[dict]:
     for (passage, question, number), answer in pairs:
         answers = found.setdefault(passage, {}).setdefault(question, [])
         answers.append({"idx": number, "label": int(answer)})
-    listed = {
-        passage: [{"idx": question, "answers": answers} for question, answers in questions.items()]
-        for passage, questions in found.items()
-    }
-    return [{"idx": passage, "passage": {"questions": questions}} for passage, questions in listed.items()]
+    lines = []
+    for passage, questions in found.items():
+        listed = [{"idx": question, "answers": answers} for question, answers in questions.items()]
+        lines.append({"idx": passage, "passage": {"questions": listed}})
+    return lines
 
 
 # --- which runs answer which test set ---------------------------------------------------------------------------------
@@ -154,12 +150,8 @@ def passages(pairs: Iterable[tuple[Number, str]]) -> list[dict]:
 class Part:
     """A file of answers that can be made.
 
-    Attributes:
-        score: the runs that vote, at the learning rate with the best mean dev score.
-        checkpoints: theirs.
-        data: a binarized folder with the test set.
-        numbers: the benchmark's own, of each example or question.
-        questions: of which one example is to be chosen each.
+    ``score``: the runs that vote; ``data``: a binarized folder with the test set; ``numbers``: the benchmark's own, of
+    each example or question; ``questions``: of which one example is to be chosen each.
     """
 
     sheet: Sheet
@@ -171,11 +163,7 @@ class Part:
 
 
 def scores_of(results: Results, benchmark: Benchmark, args: argparse.Namespace) -> tuple[str, dict[str, Score]]:
-    """The row to submit, and of each task its runs at the learning rate with the best mean dev score, as in reports.
-
-    Raises:
-        InputError: there is no such row, or several and no choice among them; see also ``take_runs``.
-    """
+    """Return the row to submit, and of each task its runs at the learning rate with the best mean dev score."""
     tasks = tuple(dict.fromkeys(sheet.of for sheet in benchmark.sheets))
     there = [run["row"] for run in results.runs if run["k"] is None and run["task"] in tasks and has_finished(run)]
     rows = list(dict.fromkeys(there))
@@ -191,14 +179,7 @@ def scores_of(results: Results, benchmark: Benchmark, args: argparse.Namespace) 
 def parts_of(
     benchmark: Benchmark, scores: dict[str, Score], results: Results, place: Path | None
 ) -> tuple[list[Part], dict[str, str]]:
-    """The files that can be made, and those that cannot -> why.
-
-    Args:
-        place: folder of the binarized folders; None: where those of the runs were.
-
-    Raises:
-        InputError: a checkpoint is missing; a test set is damaged or is not the benchmark's.
-    """
+    """Return the files that can be made, and those that cannot -> why; ``place`` holds the data, if it has moved."""
     parts, missing = [], {}
     for sheet in benchmark.sheets:
         score = scores.get(sheet.of)
@@ -222,17 +203,12 @@ def parts_of(
 
 
 def checkpoint_of(results: Results, run: Run) -> Path:
-    """Where a sweep leaves the checkpoint of a run.
-
-    Raises:
-        InputError: it is not there.
-    """
+    """Return where a sweep leaves the checkpoint of a run; raise InputError where it is not there."""
     path = run_folder(results.folder, run["run"]) / BEST_CHECKPOINT
     if not path.is_file():
-        raise InputError(
-            f"{path} of {run['row']} on {run['task']}, lr {run['lr']:g}, seed {run['seed']} is not there: sweep again "
-            "without its line in results.jsonl, a whole model with keep_whole_models: true"
-        )
+        what = f"{path} of {run['row']} on {run['task']}, lr {run['lr']:g}, seed {run['seed']} is not there"
+        remedy = "sweep again without its line in results.jsonl, a whole model with keep_whole_models: true"
+        raise InputError(f"{what}: {remedy}")
     return path
 
 
@@ -251,10 +227,9 @@ def lack_of(sheet: Sheet, folder: Path) -> str | None:
 
 
 def numbers_of(sheet: Sheet, data: DataFolder, questions: Questions | None) -> list[Number]:
-    """The numbers of all examples in the order of the data, or of all questions in the order of theirs.
+    """Return the numbers of all examples in the order of the data, or of all questions in the order of theirs.
 
-    Raises:
-        InputError: they are not those of the whole test set, each once.
+    Raise InputError where they are not those of the whole test set, each once.
     """
     numbers, answers = data.numbers(sheet.split) or [], check_split(data, sheet.split)
     if questions is not None and len(numbers) == answers:
@@ -275,11 +250,7 @@ def numbers_of(sheet: Sheet, data: DataFolder, questions: Questions | None) -> l
 
 
 def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
-    """The vote on a test set.
-
-    Raises:
-        InputError: a checkpoint does not go with the folder, or has other labels than the task.
-    """
+    """Return the vote on a test set."""
     moved = {"backbone": args.backbone_file} if args.backbone_file else {}
     task, found = part.sheet.task, []
     with quiet():
@@ -288,10 +259,9 @@ def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
             found.append(predict_split(model, loaded, part.sheet.split, args.batch_size, progress=True))
             names = found[-1].label_names
             if sorted(names) != sorted(task.labels):
-                raise InputError(
-                    f"{checkpoint} answers {', '.join(names) or 'scores'}, and {task.name} takes "
-                    f"{', '.join(task.labels) or 'scores'}: submit runs on the data of python -m preprocess {task.name}"
-                )
+                answers, taken = (", ".join(labels) or "scores" for labels in (names, task.labels))
+                remedy = f"submit runs on the data of python -m preprocess {task.name}"
+                raise InputError(f"{checkpoint} answers {answers}, and {task.name} takes {taken}: {remedy}")
     return voted(task, found, part.questions)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from fairseq_idpg.tasks.positions import POSITIONS
 from preprocess.errors import InputError, command_line
-from preprocess.flags import flag_name, learning_rate, named_path, positive, random_seed
+from preprocess.flags import flag_name, named_path, positive, positive_number, random_seed
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, check_replaces_nothing, new_file
 
@@ -68,14 +68,12 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     about_arch = f"size of the backbone (default: {arch})"
     add("--arch", choices=ARCHITECTURES, default=arch, metavar="ARCH", help=about_arch)
     add("--data", type=named_path, metavar="DIR", help=f"binarized folder (default: data/{task.name}-bin)")
-    add("--lr", type=learning_rate, help="default: the first of the above")
+    add("--lr", type=positive_number, help="default: the first of the above")
     add("--seed", type=random_seed, default=1, help="default: 1")
     add("--k", type=positive, metavar="K", help="few-shot: training examples, a new sample for each seed")
     held_out = "held out of the training set to choose with (default: a tenth, at most 1,000)"
     add("--dev", dest="dev_examples", type=positive, metavar="N", help=held_out)
-    chosen = (
-        "the best checkpoint on these (clean, the default), or on what is reported, as the authors' scripts (paper)"
-    )
+    chosen = "best checkpoint on these (clean, the default), or on what is reported, as the authors' scripts (paper)"
     add("--selection", choices=SELECTIONS, default="clean", help=chosen)
     place = partial(add, type=int, choices=POSITIONS, metavar="P")
     place("--position", "--prompt-position", help="of the prompt (default: 0)")
@@ -97,21 +95,14 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
 
 
 def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) -> Experiment:
-    """The experiment of a command line.
-
-    Raises:
-        InputError: a file or folder is missing, an option is one that the settings give or does not go with another, or
-            a method or task is unknown.
-    """
+    """Return the experiment of a command line."""
     if args.supplementary:
         for name, value in (("--k", args.k), ("--dev", args.dev_examples), ("--eval-k", args.eval_k)):
             if value:
                 raise InputError(f"{name} does not go with --supplementary, which draws no examples: leave it out")
     if args.eval_k and (args.k or not args.eval_tasks):
-        raise InputError(
-            f"--eval-k {args.eval_k} goes on from a model of a whole training set with other tasks: name them with "
-            "--eval-tasks, and leave --k out"
-        )
+        what = "goes on from a model of a whole training set with other tasks"
+        raise InputError(f"--eval-k {args.eval_k} {what}: name them with --eval-tasks, and leave --k out")
     data = str(args.data or f"data/{task.name}-bin")
     others = [find_task(name).name for name in args.eval_tasks or ()]
     known = {item.name for item in fields(Experiment)} - {"lr", "options", "eval_tasks", "eval_data"}
@@ -158,9 +149,8 @@ def kept(experiment: Experiment, results: Path) -> Record:
 
 
 def described(record: Record) -> str:
-    shown = {
-        name: value for name, value in record["scores"]["test"].items() if name not in (MACRO_F1, ACC_AND_MACRO_F1)
-    }
+    scores = record["scores"]["test"]
+    shown = {name: scores[name] for name in scores if name not in (MACRO_F1, ACC_AND_MACRO_F1)}
     return f"{listed(shown)} (dev {record['dev']:.1f}, best epoch {record['best_epoch']}, {record['seconds']:.0f} s)"
 
 

@@ -18,7 +18,7 @@ from preprocess.build import truncate
 from preprocess.checksums import sha256
 from preprocess.dictionary import MASK, SPECIAL
 from preprocess.encoders import ENCODERS, GPT2_FOLDER, Encoder, load_encoder
-from preprocess.glove import SplitWords, mean_vectors, read_vectors, text_words, vector_files
+from preprocess.glove import mean_vectors, read_vectors, text_words, vector_files
 
 from ..errors import InputError, ModelLost
 from ..representations.kinds import GLOVE
@@ -181,8 +181,7 @@ class MeanVectors:
         with self.lock:
             self._learn(list(dict.fromkeys(word for words in texts for word in words)))
             ids = np.array([self.numbers[word] for words in texts for word in words], np.int32)
-            words = SplitWords(ids, np.array(list(map(len, texts)), np.int64))
-            means, _ = mean_vectors(words, self.vectors, self.known)
+            means, _ = mean_vectors((ids, np.array(list(map(len, texts)), np.int64)), self.vectors, self.known)
         return torch.from_numpy(means)
 
     def _forget(self) -> None:

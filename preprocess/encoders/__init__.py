@@ -76,11 +76,7 @@ class Encoder(ABC):
         return list(row)
 
     def encode_part(self, text: str, behind: str = "a") -> list[int]:
-        """Ids of a text in the middle of another, from its first sign or space on, which stands ``behind`` a word.
-
-        Raises:
-            InputError: text and word would be one, or the model does not know it.
-        """
+        """Return the ids of a text in the middle of another, from its first sign or space on, ``behind`` a word."""
         word, both = (self.encode_joined([line])[:-1].tolist() for line in (behind, behind + text.rstrip()))
         if both[: len(word)] != word or (behind and text[:1].isalnum()):
             raise InputError(f"{text.strip()!r} would be a part of the word in front of it: put a space between them")
@@ -94,10 +90,8 @@ class Encoder(ABC):
 
     def lacks(self, symbol: str, text: str) -> InputError:
         """The error for a piece that is not in the dictionary, which then belongs to another model."""
-        return InputError(
-            f"{self.dictionary} lacks the piece {symbol!r} of {text[:40]!r}: give the dict.txt of the model whose "
-            "encoder this is (--vocab)"
-        )
+        lacking = f"{self.dictionary} lacks the piece {symbol!r} of {text[:40]!r}"
+        return InputError(f"{lacking}: give the dict.txt of the model whose encoder this is (--vocab)")
 
 
 class ByteLevel(Encoder):
@@ -166,8 +160,7 @@ def find_file(folder: Path, names: Sequence[str], what: str) -> Path:
 def load_encoder(bpe: str, vocab: Path, recorded: str | None = None) -> Encoder:
     """Return the encoder of the folder ``vocab``: what its tokenizer.json says, or else its plain files.
 
-    Args:
-        recorded: the fingerprint of an encoder. Older data may have that of files that were followed in part.
+    Older data may have a ``recorded`` fingerprint of files that were followed in part.
     """
     plain, library = ENCODERS[bpe]
     followed = library if (vocab / "tokenizer.json").is_file() else plain
@@ -186,17 +179,11 @@ def _load(name: str, vocab: Path, older: bool = False) -> Encoder:
 
 
 def vocab_folder(bpe: str, vocab: Path | None) -> Path:
-    """The folder of the encoder's files; that of ``gpt2`` need not be named.
-
-    Raises:
-        InputError: it is not there.
-    """
+    """Return the folder of the encoder's files; that of ``gpt2`` need not be named."""
     folder = GPT2_FOLDER if vocab is None and bpe == "gpt2" else vocab
     if folder is None or not folder.is_dir():
-        raise InputError(
-            f"--bpe {bpe}: --vocab {folder} is not a folder: name that of the backbone's vocabulary; "
-            "checkpoints/download.sh gpt2_bpe fetches RoBERTa's"
-        )
+        remedy = "name that of the backbone's vocabulary; checkpoints/download.sh gpt2_bpe fetches RoBERTa's"
+        raise InputError(f"--bpe {bpe}: --vocab {folder} is not a folder: {remedy}")
     return folder
 
 
@@ -212,13 +199,9 @@ def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tup
 def check_encoder(data: DataFolder, encoder: Encoder) -> None:
     """Raise InputError unless the folder was made with the encoder: its ids would read as other text."""
     if data.symbols != encoder.symbols:
-        raise InputError(
-            f"{data.path}/input0/dict.txt differs from {encoder.dictionary}: name with --bpe and --vocab what the "
-            "folder was made with"
-        )
+        reason = f"differs from {encoder.dictionary}: name its encoder with --bpe and --vocab"
+        raise InputError(f"{data.path}/input0/dict.txt {reason}")
     made_with = encoder.fingerprint()
     if data.facts().get("vocab_sha256", made_with) != made_with:
-        raise InputError(
-            f"{encoder.files[0]} is not what {data.path} was made with: name that with --vocab, or preprocess "
-            "the folder again"
-        )
+        what = f"{encoder.files[0]} is not what {data.path} was made with"
+        raise InputError(f"{what}: name that with --vocab, or preprocess the folder again")

@@ -36,11 +36,7 @@ CLASSES = ("GPT2", "Roberta", "Longformer", "Bart")  # tokenizers of transformer
 
 
 def check_pieces(pieces: Any, merges: Sequence[tuple[str, str]]) -> None:
-    """Bytes and merges make all pieces; each file so tells whether the other is whole.
-
-    Raises:
-        ValueError: they do not, as those of a damaged file.
-    """
+    """Raise ValueError unless bytes and merges make all pieces: each file so tells whether the other is whole."""
     if not isinstance(pieces, dict) or sorted(pieces.values()) != list(range(len(pieces))):
         raise ValueError("the pieces are not numbered from 0 on, each once")
     if len(set(merges)) < len(merges):
@@ -72,8 +68,8 @@ class GPT2Encoder(ByteLevel):
             numbers = piece_numbers(pieces, steps, self.ids)
             self.tokenizer = Tokenizer(models.BPE(numbers, steps))
         except Exception as error:  # tokenizers raises plain Exceptions
-            reason = reason_of(error)
-            raise InputError(f"{vocabulary} and {merges} are not GPT-2's encoder: {reason}; fetch them again") from None
+            what = f"{vocabulary} and {merges} are not GPT-2's encoder"
+            raise InputError(f"{what}: {reason_of(error)}; fetch them again") from None
         self.tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self.tokenizer.decoder = decoders.ByteLevel()
         if any(pieces[piece] != number for piece, number in numbers.items()):

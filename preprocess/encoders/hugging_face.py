@@ -1,11 +1,11 @@
 """Hugging Face vocabularies as fairseq dictionaries.
 
-fairseq fixes the ids <s>=0 <pad>=1 </s>=2 <unk>=3, reads the symbols from id 4 on from dict.txt,
-and its tasks append <mask> last. A vocabulary is therefore reordered: five special tokens to their
-places, all others in their own order. (For RoBERTa and XLM-R that changes nothing.)
+fairseq fixes the ids <s>=0 <pad>=1 </s>=2 <unk>=3, reads the symbols from id 4 on from dict.txt, and its tasks append
+<mask> last. A vocabulary is therefore reordered: five special tokens to their places, all others in their own order.
+(For RoBERTa and XLM-R that changes nothing.)
 
-The symbols are what the text looks like after fairseq's tokenizer: WordPiece or SentencePiece
-pieces as they are; for byte-level BPE the id of the token in GPT-2's encoder.json, as decimal text.
+The symbols are what the text looks like after fairseq's tokenizer: WordPiece or SentencePiece pieces as they are; for
+byte-level BPE the id of the token in GPT-2's encoder.json, as decimal text.
 
 A ValueError says what is wrong with a file; the caller knows the remedy.
 """
@@ -29,7 +29,6 @@ SPECIAL_TOKENS = (
 )
 FAIRSEQ_SPECIAL = SPECIAL_TOKENS[1]
 UNUSED = ("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")  # CamemBERT's
-
 
 CONFIG = "tokenizer_config.json"
 # tokenizer_config.json's names of tokens that no text becomes, and of tokens that a text may hold
@@ -132,11 +131,7 @@ def _read_vocabulary_file(path: Path) -> Vocabulary:
 
 
 def read_config(folder: Path, name: str = CONFIG) -> dict[str, Any]:
-    """Return what tokenizer_config.json says; nothing where there is none.
-
-    Raises:
-        InputError: it is damaged.
-    """
+    """Return what tokenizer_config.json says; nothing where there is none."""
     path = folder / name
     try:
         config = read_json(path) if path.is_file() else {}
@@ -158,12 +153,8 @@ def special_names(config: dict[str, Any]) -> set[str]:
 def read_settings(folder: Path, classes: Sequence[str], **followed: Any) -> dict[str, Any]:
     """Return what tokenizer_config.json says beside plain files.
 
-    Args:
-        classes: the tokenizers of transformers that plain files are split by.
-        followed: the values of settings with which plain files are split as they say.
-
-    Raises:
-        InputError: it names another tokenizer, or a setting or word that plain files cannot follow.
+    Raise InputError where it names another tokenizer than one of ``classes``, has another value of a setting than
+    ``followed``, or adds a token: plain files cannot follow these.
     """
     config = {**read_config(folder, "special_tokens_map.json"), **read_config(folder)}
     known = [f"{name}Tokenizer{fast}" for name in classes for fast in ("", "Fast")]
@@ -205,14 +196,8 @@ def piece_numbers(pieces: dict[str, int], merges: Merges, symbols: Container[str
     """Return the number that dict.txt has for each piece of a byte-level BPE.
 
     fairseq takes the numbers of encoder.json. convert_hf.py takes the order of bytes and merges, since a vocab.json
-    begins with special tokens, or has pieces by frequency.
-
-    Args:
-        pieces: the numbers of encoder.json or vocab.json.
-        symbols: those of dict.txt.
-
-    Raises:
-        ValueError: the two differ, and dict.txt fits both or neither.
+    begins with special tokens, or has pieces by frequency. Raise ValueError where the two differ, and dict.txt, which
+    has the ``symbols``, fits both or neither.
     """
     ordered = {piece: int(number) for piece, number in gpt2_ids(merges).items() if piece in pieces}
     named = {piece: pieces[piece] for piece in ordered}
@@ -231,10 +216,8 @@ def text_symbols(vocabulary: Vocabulary) -> list[str]:
     if merges is None:
         return tokens
     if not set("".join(left + right for left, right in merges)) <= set(byte_symbols()):
-        raise ValueError(
-            f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, convert a model "
-            "with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
-        )
+        remedy = "convert a model with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
+        raise ValueError(f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, {remedy}")
     ids = gpt2_ids(merges)
     for token in tokens:  # kept as it is: madeupword0000 and the like
         if token not in ids and token.isdecimal():

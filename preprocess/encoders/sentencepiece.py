@@ -32,8 +32,7 @@ class SentencePieceEncoder(PieceEncoder):
         try:
             self.model = SentencePieceProcessor(model_file=str(path))
         except (RuntimeError, OSError, ValueError) as error:
-            reason = reason_of(error)
-            raise InputError(f"{path} is not a SentencePiece model: {reason}; fetch it again") from None
+            raise InputError(f"{path} is not a SentencePiece model: {reason_of(error)}; fetch it again") from None
         pieces = self.model.id_to_piece(list(range(self.model.get_piece_size())))
         super().__init__(dictionary, None if dictionary.is_file() else derived_symbols(path, pieces))
         self.files = [file for file in (path, dictionary) if file.is_file()]

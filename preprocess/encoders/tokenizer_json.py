@@ -16,7 +16,7 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from ..errors import InputError
+from ..errors import InputError, reason_of
 from . import LACKING, ByteLevel, PieceEncoder
 from .hugging_face import (
     CONFIG,
@@ -69,7 +69,7 @@ class TokenizerEncoder(PieceEncoder):
         except InputError:
             raise
         except Exception as error:  # tokenizers raises plain Exceptions
-            reason = " ".join(str(error).replace(f"{path}: ", "").split())[:200]
+            reason = reason_of(error, None).replace(f"{path}: ", "")[:200]
             raise InputError(f"{path} is not a vocabulary for this --bpe: {reason}; fetch it again") from None
         self.files = [file for file in (path, folder / CONFIG, dictionary) if file.is_file()]
         self.library = {ours: theirs for theirs, ours in enumerate(self.numbers)}
@@ -92,10 +92,8 @@ class TokenizerEncoder(PieceEncoder):
         return tokenizer
 
     def with_own_tokens(self, tokenizer: Tokenizer, special: set[str]) -> Tokenizer:
-        """Return the tokenizer that looks for all added tokens but the ``special`` ones, such as markers of entities.
-
-        The library would leave every token that is added as special as text.
-        """
+        """Return a tokenizer that looks for all added tokens but the ``special`` ones, such as markers of entities."""
+        # the library would leave every token that is added as special as text
         own = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special} - special
         if not own:
             return tokenizer
@@ -183,9 +181,7 @@ def check_config(path: Path, tokenizer: Tokenizer) -> None:
         said["add_prefix_space"] = words.add_prefix_space
     for name, value in said.items():
         if config.get(name, value) != value:
-            raise InputError(
-                f"{path} has {name} = {value}, but {CONFIG} beside it {config[name]}: correct the wrong one"
-            )
+            raise InputError(f"{path} has {name} = {value}, but {CONFIG} beside it {config[name]}: correct one of them")
 
 
 # --- BERT's WordPiece from a vocab.txt ------------------------------------------------------------

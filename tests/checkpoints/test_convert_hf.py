@@ -122,7 +122,7 @@ def test_command_line(tmp_path):
 
 
 def symbols_of(folder: Path):
-    """Convert, let fairseq write and read dict.txt, and return (fairseq's symbols, order)."""
+    """Convert, let fairseq read dict.txt, and return (fairseq's symbols, order)."""
     vocabulary = read_vocabulary(folder)
     order = fairseq_order(vocabulary)
     symbols = dictionary_symbols(vocabulary, order)

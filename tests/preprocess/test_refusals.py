@@ -67,7 +67,7 @@ REFUSED = [  # arguments, files, what the line names
     (*own("t.tsv.gz", gzip.compress(TABLE.encode() * 999, mtime=0)[:-9], *TEXT), "t.tsv.gz"),
     # columns and rows
     (*own("t.csv", "t,label,t,id,id\nA,1,B,1,1\n", "--text-columns", "id"), "t.csv has two columns id:"),
-    (*own("t.tsv", "good\t1\nbad\t0\n", *BY_NUMBER, "3"), "t.tsv has no examples, and line 1"),
+    (*own("t.tsv", "good\t1\nbad\t0\n", *BY_NUMBER, "3"), "t.tsv has no examples"),
     (*own("t.csv", 't,label\nfine,1\n"never closed,0\nmore,1\n', *TEXT), "t.csv line 3"),
     (*own("t.jsonl", '[\n{"t": "a", "label": 1},\n{"t": "b", "label": 1}\n]', *TEXT), "t.jsonl is one JSON list"),
     (*own("t.tsv", "t\tlabel\r\ngood\t1\r\nT\t LABEL\r\nbad\t0\r\n", *HEADER_AGAIN), "t.tsv line 3"),

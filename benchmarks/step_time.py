@@ -76,6 +76,15 @@ def told(values: Case | Settings) -> dict[str, Any]:
     return {name: value for name, value in asdict(values).items() if value != usual[name] and name != "checkout"}
 
 
+def environment_of(peer: bool, **more: str) -> dict[str, str]:
+    """Return the environment of a child process; a peer's finds the libraries of setup_peers.sh first."""
+    found = {**os.environ, "TOKENIZERS_PARALLELISM": "false", **more}
+    if peer:
+        paths = filter(None, [str(PEERS_FOLDER), found.get("PYTHONPATH")])
+        found |= {"PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
+    return found
+
+
 class Worker:
     """A case's process; ``figures`` grows with each answer, or ends with an ``error``."""
 
@@ -83,10 +92,7 @@ class Worker:
         self.case, self.log, root = case, log, Path(case.checkout or ROOT)
         self.figures: dict[str, Any] = {}
         self.seconds: list[float] = []
-        environment = {**os.environ, "OMP_NUM_THREADS": str(settings.threads), "TOKENIZERS_PARALLELISM": "false"}
-        if case.peer:
-            paths = [str(PEERS_FOLDER), environment.get("PYTHONPATH", "")]
-            environment.update(PYTHONPATH=os.pathsep.join(filter(None, paths)), HF_HUB_OFFLINE="1")
+        environment = environment_of(case.peer, OMP_NUM_THREADS=str(settings.threads))
         command = [sys.executable, str(root / "benchmarks" / "step_worker.py")]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with open(log, "w", encoding="utf-8") as errors:

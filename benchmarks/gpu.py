@@ -19,8 +19,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
-
 from settings import ROOT, check_device, write_json
 from step_cases import Case, blocks, chosen
 from step_time import PEERS_FOLDER, environment_of, libraries, of_floor, ratio, skipped
@@ -130,16 +128,12 @@ def here(names: list[str]) -> list[Case]:
 
 
 class Campaign:
-    """The parts in a folder.
-
-    Attributes:
-        states: of each part that was run, {"seconds", "status", "command"}; kept in the folder.
-    """
+    """The parts in a folder."""
 
     def __init__(self, out: Path, chosen: list[Part], limit: float | None):
         self.out, self.chosen = out, chosen
         self.end = None if limit is None else time.monotonic() + limit
-        file = out / "parts.json"
+        file = out / "parts.json"  # of each part that was run: seconds, status, command
         self.states: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
     def state(self, part: Part) -> dict[str, Any]:

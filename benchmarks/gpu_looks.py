@@ -32,8 +32,6 @@ from statistics import median
 from typing import Any
 from xml.etree import ElementTree
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
-
 import torch
 from settings import NUMBERS, ROOT, SIZES, Settings, add_device, add_numbers, changed, positive, write_json
 from step_cases import Case, chosen

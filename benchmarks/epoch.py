@@ -5,12 +5,11 @@
 
 Four parts: time of a training epoch (each method; m-idpg-phm with a representation cache filled in the run, cold, or
 before by fairseq_idpg.encode, warm; with --group-by-length), padding with and without --group-by-length, predictions
-beside fairseq-validate, and checkpoints. Every figure is of a process of its own, started as a user does; cases take
-turns and figures are medians over the rounds. Of a long epoch only --updates are run and the rest is extrapolated.
+beside fairseq-validate, and checkpoints. Every case is a process of its own; cases take turns, and figures are medians
+over the rounds. Of a long epoch only --updates are run and the rest is extrapolated.
 
-Seconds are those at which lines of fairseq's log arrive, since its own train_wall is in whole seconds. An epoch is
-measured without the validation that follows. FILE: {part: {case: {...}}}, a case FOLDER/CASE where there are two
-folders.
+Seconds are those at which lines of fairseq's log arrive, since its own train_wall is in whole seconds. Validation does
+not count. FILE: {part: {case: {...}}}, a case FOLDER/CASE where there are two folders.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 from settings import ROOT, failure, new_parser, parsed, write_json
 from tqdm import tqdm
@@ -69,21 +66,14 @@ Parts = dict[str, Cases]
 
 @dataclass(frozen=True)
 class Case:
-    """A run of ``tool``: fairseq's ``train`` or ``validate``, or ``predict`` of fairseq_idpg.
-
-    Attributes:
-        method: what is trained, or whose checkpoint of the same round is read.
-        options: besides those that all runs have.
-        cache: of representations: ``cold`` is filled in the run, ``warm`` was filled before by fairseq_idpg.encode.
-        brief: two updates are enough, for only the checkpoint counts.
-    """
+    """A run of ``tool``: fairseq's ``train`` or ``validate``, or ``predict`` of fairseq_idpg."""
 
     name: str
-    method: str
+    method: str  # what is trained, or whose checkpoint of the same round is read
     tool: str = "train"
-    options: tuple[str, ...] = ()
-    cache: str = ""
-    brief: bool = False
+    options: tuple[str, ...] = ()  # besides those that all runs have
+    cache: str = ""  # of representations: cold is filled in the run, warm was filled before by encode
+    brief: bool = False  # two updates are enough, for only the checkpoint counts
 
 
 VARIANTS = (
@@ -246,11 +236,7 @@ class Folder:
         return ["--representation-cache", str(self.work / cache)] if cache else []
 
     def call(self, command: list[str], cache: str = "") -> Output:
-        """Run a process to its end.
-
-        Raises:
-            InputError: it failed; or M(x) was computed in it, and so in its seconds, and ``cache`` is not cold.
-        """
+        """Run a process to its end; InputError where it failed, or computed M(x) though the cache is not cold."""
         steady = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONUNBUFFERED": "1"}  # lines come when they are written
         environment = {**os.environ, **steady, "OMP_NUM_THREADS": str(self.args.threads)}
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import shlex
 import signal
@@ -14,19 +15,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
-
 from settings import ROOT, check_device, write_json
 from step_cases import Case, blocks, chosen
-from step_time import PEERS_FOLDER, libraries, of_floor, ratio, skipped
+from step_time import PEERS_FOLDER, environment_of, libraries, of_floor, ratio, skipped
 
 from preprocess.errors import InputError, command_line
 
-# in this order: what says whether figures can be trusted, what is asked most often, the longest last
-KINDS = ("environment", "agree", "targets", "sizes", "predict", "checks", "inspect", "steps")
 # case, what it is measured beside, the most that its step may take of the other's time; of peers, also of their memory
 TARGETS = (
     ("prompt-tuning", "peft-prompt-tuning", 0.5),
@@ -40,18 +38,12 @@ SIZES_OF_BATCHES = {  # defaults of DTYPES, BATCHES, LENGTHS and CASES for "size
     "roberta-large": ("bfloat16", "16 32", "32 128 512", "floor prompt-tuning m-idpg-phm-cached peft-prompt-tuning"),
     "tiny": ("bfloat16", "2", "8 16", "floor m-idpg-phm"),
 }
-SHAPE = {"roberta-large": (32, 128), "tiny": (2, 8)}  # sentences of a batch, tokens of each
-# seconds that a part takes: of itself, and for each case, on an H200 with 16 cores; corrected by those that are done
-ITSELF = {
-    "environment": 5,
-    "agree": 10,
-    "targets": 25,
-    "sizes": 20,
-    "predict": 15,
-    "checks": 120,
-    "inspect": 15,
-    "steps": 30,
-}
+SHAPE = {"roberta-large": ("32", "128"), "tiny": ("2", "8")}  # sentences of a batch, tokens of each
+TINY_CASES = "m-idpg-phm"
+LOOKS, STEPS = "benchmarks/gpu_looks.py", "benchmarks/step_time.py"
+# The parts, in this order: what says whether figures can be trusted, what is asked most often, the longest last.
+# Seconds that a part takes: of itself, and for each case, on an H200 with 16 cores; corrected by those that are done.
+ITSELF = dict(environment=5, agree=10, targets=25, sizes=20, predict=15, checks=120, inspect=15, steps=30)
 A_CASE = {"agree": 1.5, "targets": 2.0, "sizes": 3.0, "predict": 3.0, "inspect": 1.5, "steps": 4.0}
 PEAK_TFLOPS = {"H100": 989, "H200": 989, "A100": 312}  # of a card's bfloat16 and float16, by its data sheet
 STOPPED = "stopped by --limit"
@@ -73,127 +65,75 @@ class Part:
         return [sys.executable, *self.command, "--json", str(out / f"{self.name}.json")]
 
 
-@dataclass
-class Wishes:
-    """What is asked for, by the variables of the environment and the command line."""
-
-    device: str
-    size: str
-    kinds: list[str]
-    dtypes: list[str]
-    batches: list[str]
-    lengths: list[str]
-    cases: list[str]
-    more: list[str]  # for step_time.py
-
-    @classmethod
-    def read(cls, more: list[str]) -> Wishes:
-        """Raise InputError for a part that is not one of KINDS."""
-
-        def words(name: str) -> list[str]:
-            return os.environ.get(name, "").split()
-
-        device, size = os.environ.get("DEVICE") or "cuda", os.environ.get("SIZE") or "roberta-large"
-        kinds = words("PARTS") or [kind for kind in KINDS if device == "cuda" or kind not in ("checks", "targets")]
-        for kind in kinds:
-            if kind not in KINDS:
-                raise InputError(f"PARTS={kind} is unknown: give some of {' '.join(KINDS)}")
-        ordered = [kind for kind in KINDS if kind in kinds]
-        return cls(device, size, ordered, words("DTYPES"), words("BATCHES"), words("LENGTHS"), words("CASES"), more)
+def words(name: str) -> list[str]:
+    """Return what a variable of the environment asks for."""
+    return os.environ.get(name, "").split()
 
 
-def parts(asked: Wishes) -> list[Part]:
-    """All parts that are asked for, in the order in which they run."""
-    dtypes = asked.dtypes or (["bfloat16"] if asked.size == "tiny" else ["bfloat16", "float16", "float32"])
-    batch, length = SHAPE[asked.size]
-    shape = ["--device", asked.device, "--size", asked.size, "--batch", str(batch), "--length", str(length)]
+def parts(device: str, size: str, more: list[str]) -> list[Part]:
+    """Return all parts that are asked for, in the order in which they run; ``more`` goes to step_time.py.
+
+    Raises InputError for a part that is not one of ITSELF.
+    """
+    kinds = words("PARTS") or [kind for kind in ITSELF if device == "cuda" or kind not in ("checks", "targets")]
+    for kind in kinds:
+        if kind not in ITSELF:
+            raise InputError(f"PARTS={kind} is unknown: give some of {' '.join(ITSELF)}")
+    names, tiny = words("CASES"), size == "tiny"
+    dtypes = words("DTYPES") or (["bfloat16"] if tiny else ["bfloat16", "float16", "float32"])
     found: list[Part] = []
 
     def add(name: str, kind: str, command: list[str], cases: list[Case]) -> None:
-        names = ["--cases", *(case.name for case in cases)] if cases else []
+        named = ["--cases", *(case.name for case in cases)] if cases else []
         seconds = ITSELF[kind] + A_CASE.get(kind, 0) * len(cases)
-        found.append(Part(name, kind, (*command, *names), seconds, any(case.peer for case in cases)))
+        found.append(Part(name, kind, (*command, *named), seconds, any(case.peer for case in cases)))
 
-    for kind in asked.kinds:
+    def shaped(batch: str, length: str, dtype: str) -> list[str]:
+        return ["--device", device, "--size", size, "--batch", batch, "--length", length, "--dtype", dtype]
+
+    for kind in filter(kinds.__contains__, ITSELF):
         if kind in ("environment", "checks"):
-            add(kind, kind, ["benchmarks/gpu_looks.py", kind, "--device", asked.device], [])
+            add(kind, kind, [LOOKS, kind, "--device", device], [])
         elif kind == "sizes":
-            usual = [words.split() for words in SIZES_OF_BATCHES[asked.size]]
-            for dtype in asked.dtypes or usual[0]:
-                for batch_size in asked.batches or usual[1]:
-                    for tokens in asked.lengths or usual[2]:
-                        command = ["benchmarks/step_time.py", "--device", asked.device, "--size", asked.size]
-                        command += [
-                            "--dtype",
-                            dtype,
-                            "--batch",
-                            batch_size,
-                            "--length",
-                            tokens,
-                            "--rounds",
-                            "3",
-                            *asked.more,
-                        ]
-                        name = f"{dtype}-batch{batch_size}-length{tokens}"
-                        add(name, kind, command, here(asked.cases or usual[3]))
+            usual = [values.split() for values in SIZES_OF_BATCHES[size]]
+            given = [words(name) or values for name, values in zip(("DTYPES", "BATCHES", "LENGTHS"), usual)]
+            for dtype, batch, length in product(*given):
+                command = [STEPS, *shaped(batch, length, dtype), "--rounds", "3", *more]
+                add(f"{dtype}-batch{batch}-length{length}", kind, command, here(names or usual[3]))
         elif kind in ("targets", "steps"):
-            names = (
-                list(OF_TARGETS) if kind == "targets" else asked.cases or [TINY_CASES if asked.size == "tiny" else "*"]
-            )
+            timed = list(OF_TARGETS) if kind == "targets" else names or [TINY_CASES if tiny else "*"]
             for dtype in [each for each in dtypes if kind == "steps" or each != "float32"]:
-                command = [
-                    "benchmarks/step_time.py",
-                    *shape,
-                    "--dtype",
-                    dtype,
-                    "--rounds",
-                    "3",
-                    "--steps",
-                    "4",
-                    *asked.more,
-                ]
-                for number, (_, cases) in enumerate(blocks(here(names)), 1):
+                command = [STEPS, *shaped(*SHAPE[size], dtype), "--rounds", "3", "--steps", "4", *more]
+                for number, (_, cases) in enumerate(blocks(here(timed)), 1):
                     add(f"{kind}-{dtype}-{number}", kind, command, cases)
         else:
+            usual_cases = ["floor", TINY_CASES] if tiny else ["*"] if kind == "inspect" else list(OF_TARGETS)
+            cases = here(names or usual_cases)
             for dtype in ["float32"] if kind == "agree" else dtypes:
-                command = ["benchmarks/gpu_looks.py", kind, *shape, "--dtype", dtype]
-                cases = here(looked_at(kind, asked))
-                for ending, some in (("", [c for c in cases if not c.peer]), ("-peers", [c for c in cases if c.peer])):
-                    if some and not (some[0].peer and kind == "agree"):
-                        add(f"{kind}-{dtype}{ending}", kind, command, some)
+                command = [LOOKS, kind, *shaped(*SHAPE[size], dtype)]
+                if own := [case for case in cases if not case.peer]:
+                    add(f"{kind}-{dtype}", kind, command, own)
+                if kind != "agree" and (peers := [case for case in cases if case.peer]):
+                    add(f"{kind}-{dtype}-peers", kind, command, peers)
     return found
 
 
-TINY_CASES = "m-idpg-phm"
-
-
-def looked_at(kind: str, asked: Wishes) -> list[str]:
-    """The cases whose agreement, waits or predictions are looked at where none are named."""
-    if asked.cases or asked.size == "tiny":
-        return asked.cases or ["floor", TINY_CASES]
-    return list(OF_TARGETS) if kind in ("agree", "predict") else ["*"]
-
-
 def here(names: list[str]) -> list[Case]:
-    """The cases of these names or patterns, without peers whose library is missing."""
-
-    def found(library: str) -> bool:
-        return find_spec(library) is not None or (PEERS_FOLDER / library).is_dir()
-
-    return [case for case in chosen(names) if not case.peer or found(case.maker)]
+    """Return the cases of these names or patterns, without peers whose library is missing."""
+    return [
+        case
+        for case in chosen(names)
+        if not case.peer or find_spec(case.maker) is not None or (PEERS_FOLDER / case.maker).is_dir()
+    ]
 
 
 class Campaign:
-    """The parts in a folder.
-
-    Attributes:
-        states: of each part that was run, {"seconds", "status", "command"}; kept in the folder.
-    """
+    """The parts in a folder."""
 
     def __init__(self, out: Path, chosen: list[Part], limit: float | None):
         self.out, self.chosen = out, chosen
         self.end = None if limit is None else time.monotonic() + limit
-        file = out / "parts.json"
+        file = out / "parts.json"  # of each part that was run: seconds, status, command
         self.states: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
     def state(self, part: Part) -> dict[str, Any]:
@@ -224,9 +164,11 @@ class Campaign:
         start = time.monotonic()
         (self.out / f"{part.name}.json").unlink(missing_ok=True)  # of another command
         with open(self.out / f"{part.name}.log", "w", encoding="utf-8") as log:
-            command, environment = part.full_command(self.out), environment_of(part)
+            # step_time.py finds the peers' libraries itself, for those of its processes that need them
+            environment = environment_of(part.peers and part.command[0] != STEPS, PYTHONUNBUFFERED="1")
+            streams: dict[str, Any] = {"stdout": log, "stderr": subprocess.STDOUT}
             process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                part.full_command(self.out), cwd=ROOT, env=environment, start_new_session=True, **streams
             )
             try:
                 status: int | str = process.wait(remaining)
@@ -236,9 +178,8 @@ class Campaign:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has started
                 process.wait()
-        self.states[part.name] = {
-            "seconds": time.monotonic() - start, "status": status, "command": [*part.command]
-        }  # fmt: skip
+        seconds = time.monotonic() - start
+        self.states[part.name] = {"seconds": seconds, "status": status, "command": [*part.command]}
         write_json(self.out / "parts.json", self.states)
         if not self.done(part) and status != STOPPED:
             print(f"    fails: {self.last_lines(part)[-1]}", flush=True)
@@ -261,31 +202,20 @@ class Campaign:
         return found
 
 
-def environment_of(part: Part) -> dict[str, str]:
-    """The environment of a part: a peers' process sees their libraries first, as step_time.py's do."""
-    own = dict(os.environ, TOKENIZERS_PARALLELISM="false", PYTHONUNBUFFERED="1")
-    if part.peers and part.command[0] != "benchmarks/step_time.py":
-        paths = [str(PEERS_FOLDER), own.get("PYTHONPATH", "")]
-        own.update(PYTHONPATH=os.pathsep.join(filter(None, paths)), HF_HUB_OFFLINE="1")
-    return own
-
-
 def failed(found: dict[str, Any]) -> list[str]:
-    """The parts that ended without figures, in which a test or a case of ours failed, or that do not agree."""
+    """Return the parts that ended without figures, or with a test or case of ours that failed or does not agree."""
 
     def wrong(name: str, part: dict[str, Any]) -> bool:
-        kind = part["kind"]
-        if "found" not in part:
+        kind, figures = part["kind"], part.get("found")
+        if figures is None:
             return part.get("status") not in (None, STOPPED)
         if kind == "checks":
-            return bool(part["found"].get("error") or part["found"]["failed"])
+            return bool(figures.get("error") or figures["failed"])
         if kind in ("steps", "sizes", "targets"):  # peers may fail
-            return part.get("status", 0) != 0
-        if kind == "agree" and too_far(part["found"]):
-            return True
-        return (
-            kind != "environment" and not name.endswith("-peers") and any("error" in e for e in part["found"].values())
-        )
+            return part["status"] != 0
+        if kind == "environment" or name.endswith("-peers"):
+            return False
+        return any("error" in each for each in figures.values()) or kind == "agree" and bool(too_far(figures))
 
     return [name for name, part in found.items() if wrong(name, part)]
 
@@ -310,10 +240,9 @@ def of_kind(found: dict[str, Any], *kinds: str) -> Iterator[dict[str, Any]]:
 def report(environment: dict[str, Any], found: dict[str, Any]) -> str:
     lines = ["# RoBERTa on a GPU", "", *(f"- {name}: {value}" for name, value in environment.items()), ""]
     for agreed in of_kind(found, "agree"):
-        rows = [
-            [name, *(f"{each.get(what, float('nan')):.1e}" for what in ("loss", "gradient"))]
-            for name, each in agreed.items()
-        ]
+        rows = []
+        for name, each in agreed.items():
+            rows.append([name, *(f"{each.get(what, math.nan):.1e}" for what in ("loss", "gradient"))])
         lines += ["GPU beside CPU, float32, relative differences of losses and gradients:", ""]
         lines += [*table(["case", "loss", "gradient"], rows), *(f"{name}: TOO FAR" for name in too_far(agreed)), ""]
     for figures in of_kind(found, "targets"):
@@ -325,16 +254,14 @@ def report(environment: dict[str, Any], found: dict[str, Any]) -> str:
         lines += [*table(["case", "sentences/s predicted"], rows), ""]
     for tests in of_kind(found, "checks"):
         if "error" in tests:
-            lines += [f"Tests: {tests['error']}."]
-        else:
-            lines += [f"Tests: {tests['passed']} passed, {tests['skipped']} skipped, {len(tests['failed'])} failed."]
-            lines += [f"- {name}: {said}" for name, said in tests["failed"].items()]
-        lines += [""]
+            lines += [f"Tests: {tests['error']}.", ""]
+            continue
+        lines += [f"Tests: {tests['passed']} passed, {tests['skipped']} skipped, {len(tests['failed'])} failed."]
+        lines += [*(f"- {name}: {said}" for name, said in tests["failed"].items()), ""]
     for looked in of_kind(found, "inspect"):
-        rows = [
-            [name, each.get("error") or str(each["synchronisations"]), str(each.get("kernels"))]
-            for name, each in looked.items()
-        ]
+        rows = []
+        for name, each in looked.items():
+            rows.append([name, each.get("error") or str(each["synchronisations"]), str(each.get("kernels"))])
         lines += [*table(["case", "waits in a step", "attention"], rows), ""]
     for name, part in found.items():
         if "log" in part:
@@ -369,22 +296,16 @@ def targets(figures: dict[str, Any], hardware: str) -> list[str]:
         own, other = figures.get(case, {}), figures.get(beside, {})
         if "median_s" not in own or "median_s" not in other:
             continue
-        measured = own["median_s"] / other["median_s"]
-        memory = own["peak_mib"] / other["peak_mib"]
+        measured, memory = own["median_s"] / other["median_s"], own["peak_mib"] / other["peak_mib"]
         rows.append([case, beside, f"{most}", f"{measured:.2f}", "yes" if measured <= most else "NO", f"{memory:.2f}"])
-    lines = [
-        *steps(figures),
-        "",
-        *table(["case", "beside", "at most", "of its time", "met", "of its peak memory"], rows),
-    ]
+    head = ["case", "beside", "at most", "of its time", "met", "of its peak memory"]
+    lines = [*steps(figures), "", *table(head, rows)]
     nominal = next((rate for card, rate in PEAK_TFLOPS.items() if card in hardware), None)
     step = figures.get("prompt-tuning", {})
     if nominal and "median_s" in step:
         flops = step_flops(step["settings"], step["settings"]["prompt_length"] or 5)
-        lines += [
-            "",
-            f"prompt-tuning: {flops / step['median_s'] / nominal / 1e12:.0%} of {nominal} TFLOP/s ({hardware})",
-        ]
+        share = flops / step["median_s"] / nominal / 1e12
+        lines += ["", f"prompt-tuning: {share:.0%} of {nominal} TFLOP/s ({hardware})"]
     return lines
 
 
@@ -395,33 +316,27 @@ def step_flops(settings: dict[str, Any], rows: int) -> float:
     return 2 * settings["layers"] * settings["batch"] * length * (2 * weights + 4 * length * width)
 
 
-def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Our options, and those that go to step_time.py."""
+@command_line("error", "parts that are done are kept: the same command goes on")
+def main() -> None:
     parser = argparse.ArgumentParser(prog="gpu.sh", description=__doc__.split(";")[0], allow_abbrev=False)
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
     parser.add_argument("--limit", type=float, metavar="SECONDS", help="end in time; the same command goes on later")
-    args, more = parser.parse_known_args(arguments)
+    args, more = parser.parse_known_args()  # more: what goes to step_time.py
     if args.limit is not None and not args.limit > 0:
         raise InputError(f"--limit {args.limit:g} is too short: give seconds above 0")
-    return args, more
-
-
-@command_line("error", "parts that are done are kept: the same command goes on")
-def main() -> None:
-    args, more = parse(sys.argv[1:])
-    asked = Wishes.read(more)
-    out = Path(os.environ.get("OUT") or ROOT / "outputs" / f"{asked.device}-{asked.size}")
-    campaign = Campaign(out, parts(asked), args.limit)
+    device, size = os.environ.get("DEVICE") or "cuda", os.environ.get("SIZE") or "roberta-large"
+    out = Path(os.environ.get("OUT") or ROOT / "outputs" / f"{device}-{size}")
+    campaign = Campaign(out, parts(device, size, more), args.limit)
     if args.dry_run:
         for part in campaign.chosen:
             command = shlex.join(["python", *part.full_command(out)[1:]])
             print(f"{'done' if campaign.done(part) else f'{part.seconds:.0f} s':>6}  {command}")
         print(f"{len(campaign.left())} parts, about {campaign.estimate() / 60:.0f} minutes")
         return
-    check_device(asked.device)
+    check_device(device)
     from gpu_looks import environment
 
-    known, file = environment(asked.device), out / "environment.json"
+    known, file = environment(device), out / "environment.json"
     before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else known
     for name in ("hardware", "torch"):  # figures of one folder share them
         if before[name] != known[name]:
@@ -434,12 +349,10 @@ def main() -> None:
         found = campaign.found()
         write_json(out / "report.json", {"environment": known, "parts": found})
         (out / "report.md").write_text(report(known, found), encoding="utf-8")
-        left = len(campaign.left())
-        print(
-            f"{out / 'report.md'} has the tables; {out / 'report.json'} is all there is to send; {left} parts are left"
-        )
-    if failed(found):
-        sys.exit(f"error: failures in {', '.join(failed(found))}, see {out / 'report.md'}")
+        told = f"{out / 'report.md'} has the tables; {out / 'report.json'} is all there is to send"
+        print(f"{told}; {len(campaign.left())} parts are left")
+    if wrong := failed(found):
+        sys.exit(f"error: failures in {', '.join(wrong)}, see {out / 'report.md'}")
 
 
 if __name__ == "__main__":

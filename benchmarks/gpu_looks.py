@@ -32,8 +32,6 @@ from statistics import median
 from typing import Any
 from xml.etree import ElementTree
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
-
 import torch
 from settings import NUMBERS, ROOT, SIZES, Settings, add_device, add_numbers, changed, positive, write_json
 from step_cases import Case, chosen
@@ -101,10 +99,6 @@ def synchronisations(step: Callable[[], Any]) -> dict[str, int]:
             step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    return waits_of(seen)
-
-
-def waits_of(seen: list[warnings.WarningMessage]) -> dict[str, int]:
     places = Counter(f"{_short(each.filename)}:{each.lineno}" for each in seen if WAITS in str(each.message))
     return dict(places.most_common())
 
@@ -170,24 +164,22 @@ def asked(*command: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def of_the_gpu() -> dict[str, Any]:
-    card = torch.cuda.get_device_properties(0)
-    return {
-        "hardware": card.name,
-        "memory_gib": card.total_memory / 2**30,
-        "capability": f"{card.major}.{card.minor}",
-        "multiprocessors": card.multi_processor_count,
-        "driver": asked("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
-        "bfloat16": torch.cuda.is_bf16_supported(),
-        "cudnn": torch.backends.cudnn.version(),
-        "tf32": torch.backends.cuda.matmul.allow_tf32,
-    }
-
-
 def environment(device: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"hardware": "CPU"}
+    if device == "cuda":
+        card = torch.cuda.get_device_properties(0)
+        found = {
+            "hardware": card.name,
+            "memory_gib": card.total_memory / 2**30,
+            "capability": f"{card.major}.{card.minor}",
+            "multiprocessors": card.multi_processor_count,
+            "driver": asked("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+            "bfloat16": torch.cuda.is_bf16_supported(),
+            "cudnn": torch.backends.cudnn.version(),
+            "tf32": torch.backends.cuda.matmul.allow_tf32,
+        }
     return {
-        "hardware": "CPU",
-        **(of_the_gpu() if device == "cuda" else {}),
+        **found,
         "torch": str(torch.__version__),
         "cuda": torch.version.cuda,
         "python": platform.python_version(),
@@ -199,7 +191,7 @@ def environment(device: str) -> dict[str, Any]:
 
 
 def outcomes(report: Path) -> dict[str, Any]:
-    """Counts, and the first line of what each failing test says, from pytest's XML."""
+    """Return counts, and the first line of what each failing test says, from pytest's XML."""
     found: dict[str, Any] = {"passed": 0, "skipped": 0, "failed": {}}
     for case in ElementTree.parse(report).iter("testcase"):
         wrong = [part for part in case if part.tag in ("failure", "error")]
@@ -213,7 +205,7 @@ def outcomes(report: Path) -> dict[str, Any]:
 
 def checks(device: str) -> dict[str, Any]:
     there = [place for place in PLACES if (ROOT / place).exists()]
-    if not there:
+    if not there:  # pytest would run every test
         return {"error": "no test of a device is here"}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
@@ -227,7 +219,8 @@ def checks(device: str) -> dict[str, Any]:
 OF_THE_MACHINE: dict[str, Callable[[str], dict[str, Any]]] = {"environment": environment, "checks": checks}
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
+@command_line("error", "nothing is kept")
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("look", choices=(*LOOKS, *OF_THE_MACHINE))
     parser.add_argument("--cases", nargs="+", action="extend", metavar="NAME", help="names or patterns")
@@ -235,12 +228,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add_numbers(parser, Settings())
     add_device(parser)
     parser.add_argument("--json", type=Path, required=True, metavar="FILE")
-    return parser.parse_args(arguments)
-
-
-@command_line("error", "nothing is kept")
-def main() -> None:
-    args = parse(sys.argv[1:])
+    args = parser.parse_args()
     if args.look in OF_THE_MACHINE:
         write_json(args.json, OF_THE_MACHINE[args.look](args.device))
         return

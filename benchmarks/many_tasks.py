@@ -8,12 +8,8 @@ medians. Of the 2 K passes of K M-IDPG predictions 1 + K are left: M(x) is compu
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from statistics import median
 from timeit import timeit
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 import torch
 from settings import new_parser, parsed, write_json

@@ -2,20 +2,13 @@
 
     python benchmarks/predict_speed.py quickstart [--clock cpu] [--rounds 7] [--sentences 256]
 
-Measured is what the quick start left, on its test sentences: every runs/METHOD/checkpoint_best.pt, and the pipeline on
-the same MiniLM (minilm-hf) with the head of ``head-only``. These two compute the same, which is checked before anything
-is measured: their probabilities differ by at most 1e-5. All run in one process with the same threads, in float32 on the
-CPU ("int8": --int8), from strings to probabilities, tokens and batches made anew each time.
+Measured are every runs/METHOD/checkpoint_best.pt of the quick start, and the pipeline on the same MiniLM (minilm-hf)
+with the head of ``head-only``, whose probabilities are first checked to differ by at most 1e-5. All run in one process
+with the same threads, in float32 on the CPU ("int8": --int8), from strings to probabilities; README.md explains cases.
 
 The cases of a block take turns, and a turn goes over all of the block's sentences. Answers a second are those of the
-median round; a ratio is the median of the rounds' ratios, so that a slow minute is in both of a pair. "pipeline" is
-called as its users call it, "sorted" with the sentences sorted by length, which ours does by itself. "K tasks" are one
-checkpoint K times, as predict runs several tasks on one backbone, beside the pipeline K times. "served" are requests
-of one sentence each to python -m fairseq_idpg.serve, from several connections at once, beside the pipeline called with
-one sentence at a time. Accuracy is that of all test sentences.
-
---clock cpu counts the seconds that the process computed, of a server those of its own process, which is what to compare
-on a machine that others use as well.
+median round; a ratio is the median of the rounds' ratios, so that a slow minute is in both of a pair. With --clock cpu
+the seconds are those that a process computed, of a server those of its own process.
 """
 
 from __future__ import annotations
@@ -39,7 +32,6 @@ from timeit import timeit
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads are those of --threads
 
 import torch
@@ -67,23 +59,15 @@ class Run(NamedTuple):
 
 @dataclass
 class Block:
-    """Cases that take turns, each of which gives so many ``answers``.
-
-    Attributes:
-        turns: of each case, by its name.
-        peers: the cases that the others are compared with.
-        clocks: of the cases whose seconds are not those of this process.
-        accuracy: in %, of some cases.
-        rounds: seconds of each turn.
-    """
+    """Cases that take turns, each of which gives so many ``answers``."""
 
     title: str
     answers: int
-    turns: dict[str, Callable[[], Any]]
-    peers: tuple[str, ...] = (PIPELINE,)
-    clocks: dict[str, Clock] = field(default_factory=dict)
-    accuracy: dict[str, float] = field(default_factory=dict)
-    rounds: dict[str, list[float]] = field(default_factory=dict)
+    turns: dict[str, Callable[[], Any]]  # of each case, by its name
+    peers: tuple[str, ...] = (PIPELINE,)  # the cases that the others are compared with
+    clocks: dict[str, Clock] = field(default_factory=dict)  # of other processes than this one
+    accuracy: dict[str, float] = field(default_factory=dict)  # in %, of some cases
+    rounds: dict[str, list[float]] = field(default_factory=dict)  # seconds of each turn
 
     def measure(self, rounds: int, clock: Clock) -> None:
         """Measure each case's turn in each round, after one that is not counted, and print the table."""
@@ -116,11 +100,7 @@ class Block:
 
 
 def open_runs(folder: Path) -> dict[str, Run]:
-    """Return the best checkpoint of each method in float32, then all in int8 where this CPU has it.
-
-    Raises:
-        InputError: that of ``head-only`` is not among them.
-    """
+    """Return the best checkpoint of each method in float32, then all in int8 where this CPU has it."""
     paths = sorted(folder.glob("runs/*/checkpoint_best.pt"))
     if HEAD_ONLY not in [path.parent.name for path in paths]:
         missing = folder / "runs" / HEAD_ONLY / "checkpoint_best.pt"
@@ -136,11 +116,8 @@ def open_runs(folder: Path) -> dict[str, Run]:
 def pipeline_of(folder: Path, predictor: Predictor) -> Pipeline:
     """Return the pipeline as its users build it, in float32 on the CPU: probabilities of all classes of each text.
 
+    ``folder`` has the encoder as transformers keeps it; the head is that of the ``predictor``, which trained no more.
     BERT's pooler is the hidden layer of RoBERTa's head: both are tanh(W x + b) of the first state.
-
-    Args:
-        folder: the encoder as transformers keeps it.
-        predictor: whose head it gets; only a head is trained there.
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, logging, pipeline
 
@@ -157,11 +134,7 @@ def pipeline_of(folder: Path, predictor: Predictor) -> Pipeline:
 
 
 def check_equal(what: str, found: list[dict[str, float]], predictor: Predictor, texts: list[str]) -> float:
-    """Return the largest difference of ``found`` from the predictor's probabilities by name.
-
-    Raises:
-        InputError: it is above ``TOLERANCE``.
-    """
+    """Return the largest difference of ``found`` from the predictor's probabilities; InputError above TOLERANCE."""
     largest = max(
         abs(own.probabilities[name] - probability)
         for own, probabilities in zip(predictor.predict(texts), found)

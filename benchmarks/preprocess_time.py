@@ -3,10 +3,9 @@
     python benchmarks/preprocess_time.py --vocab checkpoints/gpt2_bpe [--file TEXT] [--lines 200000]
 
 fairseq's way: ``examples/roberta/multiprocessing_bpe_encoder.py`` writes GPT-2 ids as text, then ``fairseq-preprocess``
-makes the binary files; both as whole processes with one worker. Ours: one process, with one worker and with two. They
-take turns; medians. The memory of ours is measured on the file and on one four times as large.
-
-Without ``--file``, lines are drawn from the vocabulary: words as frequent as English ones (Zipf), 5 to 40 a line.
+makes the binary files; both as whole processes with one worker. They take turns with ours; medians. The memory of ours
+is measured on the file and on one four times as large. Without ``--file``, lines are drawn from the vocabulary: words
+as frequent as English ones (Zipf), 5 to 40 a line.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 import numpy as np
 from settings import ROOT, failure, new_parser, parsed, write_json

@@ -4,14 +4,10 @@
     python benchmarks/scaling.py --axes layers=6,12 batch --rounds 5
     python benchmarks/scaling.py --read FILE --plot FILE.pdf        # the figure of saved figures
 
-One number is changed at a time, the others stay at those of the base: 12 layers, width 256, batches of 8 sentences of
-about 40 tokens (drawn; their deviation is a quarter of the mean), prompt length 5. At each point the cases run side by
-side as in benchmarks/step_time.py, which says what a step, its seconds, its peak memory and "floor" are; the next point
-starts when the last one's processes have ended, so points lie further apart in time than cases do. A point that
-several axes share is measured once.
-
-The default takes 10 to 15 minutes on two slow cores (40 GFLOP/s) that have nothing else to do, a quarter of it to start
-processes, and up to 6 GiB of memory. Any device and precision of step_time.py will do.
+One number is changed at a time, the others stay at BASE's. At each point the cases run side by side as in
+benchmarks/step_time.py, which says what a step, its seconds, its peak memory and "floor" are; points lie further apart
+in time than cases do. The default takes 10 to 15 minutes on two slow cores (40 GFLOP/s) that have nothing else to do,
+and up to 6 GiB of memory.
 """
 
 from __future__ import annotations
@@ -23,8 +19,6 @@ from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 from settings import Settings, changed, check_device, parsed, step_parser, step_settings, write_json
 from step_cases import chosen
@@ -84,11 +78,7 @@ def parse() -> argparse.Namespace:
 
 
 def parse_axes(given: list[str]) -> dict[str, list[int]]:
-    """Turn ``layers=6,12``, or ``layers`` with its default values, into {setting: its values in rising order}.
-
-    Raises:
-        InputError: an unknown axis, or values that are not positive whole numbers.
-    """
+    """Turn ``layers=6,12``, or ``layers`` with its default values, into {setting: its values in rising order}."""
     found = {}
     for text in given:
         name, _, values = text.partition("=")
@@ -102,9 +92,8 @@ def parse_axes(given: list[str]) -> dict[str, list[int]]:
 def measure_axes(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """Measure the cases at every value of each axis, and print an axis when it is done.
 
-    Returns:
-        What ``--json`` saves, {"base", "rounds", "axes": {axis: [{"value", "cases": figures}, ...]}}, and the cases
-        that failed somewhere.
+    Return what ``--json`` saves, {"base", "rounds", "axes": {axis: [{"value", "cases": figures}, ...]}}, and the cases
+    that failed somewhere.
     """
     check_device(args.device)
     base = step_settings(args, BASE)

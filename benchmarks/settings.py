@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+# every script imports this file before others of the project, and so runs from anywhere, installed or not
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from preprocess.errors import InputError
 from preprocess.flags import flag_name
 from preprocess.writing import write_text
@@ -24,29 +27,21 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 @dataclass(frozen=True)
 class Settings:
-    """One point of measurement; NUMBERS describes its numbers.
-
-    Attributes:
-        length: tokens of an example, on average.
-        length_spread: standard deviation of the lengths over their mean; with 0 all are the same.
-        prompt_length: None: as many rows as each preset has.
-        clock: ``wall``, or ``cpu``, the seconds that the process itself computed, all its threads together.
-        dtype: ``float32``, or ``float16`` and ``bfloat16`` as with fairseq's --fp16 and --bf16.
-    """
+    """One point of measurement; NUMBERS describes its numbers."""
 
     layers: int = 24
     width: int = 256
     ffn: int = 1024
     heads: int = 4
     batch: int = 16
-    length: int = 40
-    length_spread: float = 0.25
-    prompt_length: int | None = None
+    length: int = 40  # tokens of an example, on average
+    length_spread: float = 0.25  # standard deviation of the lengths over their mean
+    prompt_length: int | None = None  # None: as many rows as each preset has
     steps: int = 8
     threads: int = 2
     device: str = "cpu"
-    clock: str = "wall"
-    dtype: str = "float32"
+    clock: str = "wall"  # wall, or cpu: the seconds that the process itself computed, all its threads together
+    dtype: str = "float32"  # float32, or float16 and bfloat16 as with fairseq's --fp16 and --bf16
 
     @property
     def positions(self) -> int:
@@ -129,8 +124,7 @@ def positive(args: argparse.Namespace, *names: str) -> dict[str, int]:
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the command line.
 
-    Raises:
-        InputError: a number below 1, or a file to write whose folder does not exist: an hour's figures would be lost.
+    Raises InputError for a number below 1, and for a file whose folder does not exist: an hour's figures would be lost.
     """
     args = parser.parse_args()
     positive(args, *(name for name, value in vars(args).items() if type(value) is int))

@@ -2,16 +2,9 @@
 
     python benchmarks/startup.py [--size roberta-large] [--clock cpu] [--rounds 3] [--json FILE]
 
-On a random RoBERTa, whole processes, which take turns:
-
-train   fairseq-train with one update of 2 pairs of sentences, and a checkpoint; no validation
-sweep   python -m run_scripts.sweep with one run of one update: check, training, prediction, each of 2 pairs
-load    what a trained checkpoint takes to become a model, without the imports
-
-"first" uses a backbone's file for the first time, "later" again: its fingerprint is known by then.
---clock cpu counts the seconds that the processes computed, all of them together: what to compare on a machine that
-others use as well. Memory is the peak of the largest process, with the part of the file that it has read, which
-processes share.
+On a random RoBERTa, whole processes, which take turns; README.md says what each does, and what "first" and "later"
+are. --clock cpu counts the seconds that the processes computed, all of them together. Memory is the peak of the largest
+process, with the part of the file that it has read, which processes share.
 """
 
 from __future__ import annotations
@@ -27,8 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 import numpy as np
 import torch

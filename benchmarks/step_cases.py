@@ -25,33 +25,20 @@ LATE = FAMILIES["late"]
 
 @dataclass(frozen=True)
 class Case:
-    """One line of the table.
-
-    Attributes:
-        maker: ``method`` (of this plugin), ``floor`` (stock fairseq), ``peft``, ``adapters`` or ``transformers``.
-        what: the plugin's ``--method``, or the kind of tuning.
-        family, group: what it belongs to: cases of a group are measured at the same time.
-        options: of the method, or of the preset that a peer stands beside.
-        cached: the batches bring M(x), as with --representation-cache.
-        cached_states: they bring the states that enter the first layer that has a prompt, as with --state-cache.
-        dropout: whether the backbone has its own; --state-cache needs it to be off.
-        grouped: batches of examples of similar length, as with --group-by-length.
-        checkpointed: layers are run again in the backward pass, as with --checkpoint-activations.
-        checkout: another folder of this project whose code is measured; empty for this one.
-    """
+    """One line of the table; cases of a group are measured at the same time."""
 
     name: str
-    maker: str
-    what: str
+    maker: str  # method (of this plugin), floor (stock fairseq), peft, adapters or transformers
+    what: str  # the plugin's --method, or the kind of tuning
     family: str = FAMILIES[""]
     group: str = "floors"
-    options: dict[str, Any] = field(default_factory=dict)
-    cached: bool = False
-    cached_states: bool = False
-    dropout: bool = True
-    grouped: bool = False
-    checkpointed: bool = False
-    checkout: str = ""
+    options: dict[str, Any] = field(default_factory=dict)  # of the method, or of the preset that a peer stands beside
+    cached: bool = False  # the batches bring M(x), as with --representation-cache
+    cached_states: bool = False  # they bring what enters the first layer with a prompt, as with --state-cache
+    dropout: bool = True  # whether the backbone has its own; --state-cache needs it to be off
+    grouped: bool = False  # as with --group-by-length
+    checkpointed: bool = False  # as with --checkpoint-activations
+    checkout: str = ""  # another folder of this project whose code is measured; empty for this one
 
     @property
     def peer(self) -> bool:
@@ -121,11 +108,7 @@ def all_cases() -> dict[str, Case]:
 
 
 def chosen(patterns: list[str]) -> list[Case]:
-    """Those whose names one of the patterns (``lora``, ``*lora*``) fits, in the table's order.
-
-    Raises:
-        InputError: a pattern that fits none.
-    """
+    """Return those whose names a pattern (``lora``, ``*lora*``) fits, in the table's order; InputError for no match."""
     found: set[str] = set()
     for pattern in patterns:
         names = filter_names(all_cases(), pattern)

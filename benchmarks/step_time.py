@@ -3,33 +3,24 @@
     python benchmarks/step_time.py [--json FILE] [--no-peers] [--cases m-idpg-phm '*lora*' prompt-tuning ...]
     python benchmarks/step_time.py --device cuda --dtype float16 --size roberta-large --batch 32 --length 128
 
-A step is forward, backward and Adam over what is trained, in float32 on the CPU, on a random RoBERTa of 24 layers and
-width 256 with dropout 0.1; batches of 16 sentences of about 40 tokens, the same for all cases. Every case is a process
-of its own (so its peak memory is its own); they take turns step by step, and while one runs, the others sleep. A case's
+A step is forward, backward and Adam over what is trained, on a random RoBERTa with dropout 0.1; all cases have the same
+batches. Every case is a process of its own, so its peak memory is its own; while one runs, the others sleep. A case's
 figure is the mean over the batches of each one's median over the rounds. More than 14 cases are measured in several
 parts, each with prompt-tuning and floor, and a table of all follows, whose ratios are medians of the rounds' ratios.
-The peers need bash benchmarks/setup_peers.sh once, or an environment that has them.
+The peers need bash benchmarks/setup_peers.sh once, or an environment that has them; they have the rows, hidden sizes
+and ranks of the preset that they stand beside, and their library's own dropout.
 
-"floor" is stock fairseq's RoBERTa, frozen, with a gradient to the word embeddings, on the rows that prompt tuning runs
-(the text and 5 rows more); "floor-text" is the same on the text alone. "- built" is the peak above what the process
-held with imports and model; "kept" is what autograd keeps between forward and backward. Every preset has its own prompt
-length, unless --prompt-length says another for all, and peers the rows, hidden sizes and ranks of the preset that they
-stand beside; dropout is their library's own. Trainable is without the head.
-"tokens/s" counts the text, without padding and prompt; "of floor" is the floor's time over the case's.
+"floor" is stock fairseq's RoBERTa, frozen, with a gradient to the word embeddings, on the rows that prompt tuning runs;
+"floor-text" is the same on the text alone. "- built" is the peak above what the process held with imports and model;
+"kept" is what autograd keeps between forward and backward. "trainable" is without the head, "tokens/s" without padding
+and prompt; "of floor" is the floor's time over the case's.
 
---length gives all sentences the same number of tokens instead of drawing it from N(40, 10). Where text and prompt need
-more than RoBERTa's 512 positions, the table of positions is longer, so that no case gets less text than another.
-
---dtype float16 and bfloat16 train as fairseq's --fp16 and --bf16: the model, the frozen weights too, in half precision,
-Adam on float32 copies of what is trained, float16 with a dynamic loss scale. On the CPU, the peak then
-includes the float32 model that the half one is made from.
-
---clock cpu counts the seconds that the process computed, which is what to compare on a machine that others use as well;
-with --threads 1, because threads that wait for each other may count too.
-
+--length gives all sentences the same number of tokens instead of drawing it from N(40, 10).
+--dtype float16 and bfloat16 train as fairseq's --fp16 and --bf16: the frozen weights too are in half precision, Adam
+works on float32 copies. On the CPU, the peak then includes the float32 model that the half one is made from.
+--clock cpu counts the seconds that the process computed; with --threads 1, as threads that wait may count too.
 --device cuda: the batches lie on the GPU before the first step, the clock is read when the GPU has finished, memory is
-what torch has allocated there. Every case keeps its model on the GPU; the memory of steps goes back after its turn, and
-before the clock starts the next one it runs its batches once to get it again.
+what torch has allocated there. Every case keeps its model there, but gives the memory of steps back after its turn.
 """
 
 from __future__ import annotations
@@ -46,8 +37,6 @@ from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 from settings import (
     ROOT,
@@ -76,6 +65,15 @@ def told(values: Case | Settings) -> dict[str, Any]:
     return {name: value for name, value in asdict(values).items() if value != usual[name] and name != "checkout"}
 
 
+def environment_of(peer: bool, **more: str) -> dict[str, str]:
+    """Return the environment of a child process; a peer's finds the libraries of setup_peers.sh first."""
+    found = {**os.environ, "TOKENIZERS_PARALLELISM": "false", **more}
+    if peer:
+        paths = filter(None, [str(PEERS_FOLDER), found.get("PYTHONPATH")])
+        found |= {"PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
+    return found
+
+
 class Worker:
     """A case's process; ``figures`` grows with each answer, or ends with an ``error``."""
 
@@ -83,10 +81,7 @@ class Worker:
         self.case, self.log, root = case, log, Path(case.checkout or ROOT)
         self.figures: dict[str, Any] = {}
         self.seconds: list[float] = []
-        environment = {**os.environ, "OMP_NUM_THREADS": str(settings.threads), "TOKENIZERS_PARALLELISM": "false"}
-        if case.peer:
-            paths = [str(PEERS_FOLDER), environment.get("PYTHONPATH", "")]
-            environment.update(PYTHONPATH=os.pathsep.join(filter(None, paths)), HF_HUB_OFFLINE="1")
+        environment = environment_of(case.peer, OMP_NUM_THREADS=str(settings.threads))
         command = [sys.executable, str(root / "benchmarks" / "step_worker.py")]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with open(log, "w", encoding="utf-8") as errors:

@@ -22,8 +22,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
-
 import numpy as np
 import torch
 from settings import BOS, CLOCKS, EOS, LONGEST, MASK, PAD, SHORTEST, SPECIALS, VOCAB, Settings

@@ -21,7 +21,7 @@ from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, check_replaces_nothing, new_file
 
 from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
-from .run.experiment import SELECTIONS, Experiment, arrow, continued, with_others
+from .run.experiment import ARROW, SELECTIONS, Experiment, continued, with_others
 from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from .run.options import ARCHITECTURES, checked
 from .run.perform import perform
@@ -135,7 +135,7 @@ def run(task: Task, words: Sequence[str]) -> None:
             shutil.copyfile(checkpoint, work)
     print(f"{experiment}: {described(record)}; checkpoint {args.out or checkpoint}")
     for name, other in record.get("transfer", {}).items():
-        print(f"{arrow(task.name, name)} without training on it: {listed(other['scores'])}")
+        print(f"{task.name}{ARROW}{name} without training on it: {listed(other['scores'])}")
     for each in further:
         print(f"{each}: {described(kept(each, args.results))}")
 

@@ -16,7 +16,7 @@ from preprocess.writing import check_replaces_nothing, new_file, write_output
 
 from ..run.records import results_file
 from .choice import Choice, add_choice_options
-from .costs import costs_table, count_table, methods_table
+from .costs import count_table, methods_table, parameter_table, seconds_table
 from .figures import FIGURES
 from .paper import papers
 from .records import Results, read_results
@@ -31,7 +31,10 @@ TABLES: dict[int | str, Callable[[Results, Choice], Table]] = {  # besides those
     "methods": methods_table,
     "transfer": transfer_table,
     **{name: partial(compared_table, spec) for name, spec in papers().tables.items()},
-    **{name: partial(costs_table, spec) for name, spec in papers().costs.items()},
+    **{
+        name: partial(parameter_table if "counts" in spec else seconds_table, spec)
+        for name, spec in papers().costs.items()
+    },
 }
 NAMES = [*sorted({2, *SCORE_TABLES}), *(name for name in TABLES if name != 2)]
 ABOUT = """The paper's tables and figures out of the runs in RESULTS, beside the paper's own numbers where the
@@ -43,10 +46,6 @@ A score is the mean and sample standard deviation over seeds of the test scores 
 dev score, for each row and task. Without --table and --figure: what RESULTS holds."""
 
 
-def number_or_word(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
-
-
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         "python -m run_scripts.report", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -56,7 +55,9 @@ def parser() -> argparse.ArgumentParser:
     what = made.add_mutually_exclusive_group()
     for option, names in (("--table", NAMES), ("--figure", FIGURES)):
         said = ", ".join(map(str, names))
-        what.add_argument(option, type=number_or_word, choices=names, metavar="NAME", help=said)
+        what.add_argument(
+            option, type=lambda name: int(name) if name.isdecimal() else name, choices=names, metavar="NAME", help=said
+        )
     add("--format", choices=list(FORMATS), help="default: by the suffix of --out (.md, .tex, .csv), else terminal")
     add("--out", metavar="FILE", type=named_path, help="write there; figures are drawn in .png, .svg and .pdf files")
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}

@@ -86,11 +86,7 @@ class Choice:
         return not self.rows or row in self.rows
 
     def pick(self, rows: Iterable[str]) -> list[str]:
-        """Return what is shown of the rows that there are.
-
-        Raises:
-            InputError: a row that was asked for is not among them.
-        """
+        """Return what is shown of the rows that there are. Raises InputError where one that was asked for is not."""
         there = list(dict.fromkeys(rows))
         for name in self.rows:
             check_row("--rows", name, there)
@@ -99,8 +95,7 @@ class Choice:
     def accepts(self, run: Run, prompted: bool = False) -> bool:
         """Return whether a run agrees; what is said of prompts says nothing about runs that have none.
 
-        Args:
-            prompted: the run has a prompt, though it may not say so.
+        ``prompted``: the run has a prompt, though it may not say so.
         """
         supplementary = "none" if run.get("supplementary_position") is None else str(run["supplementary_position"])
         place = self.position[-1 if kind_of(run["task"]) == PAIRS else 0] if self.position else run.get("position")
@@ -181,8 +176,7 @@ def _label(key: str, run: Run) -> str:
 def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[str]) -> list[Run]:
     """Return the runs with one value of each named dimension in each of its groups; of prompt lengths the paper's.
 
-    Raises:
-        InputError: a group has several, and there is no choice among them.
+    Raises InputError where a group has several values, and there is no choice among them.
     """
     for key in filter(keys.__contains__, DIMENSIONS):
         kept: list[Run] = []
@@ -213,11 +207,10 @@ OF_ALL = {"method": "method", "read_sha256": "data", TESTED: "tested data"}  # w
 
 
 def check_alike(runs: Collection[Run], results: Results) -> None:
-    """Refuse finished runs that cannot stand in one table.
+    """Raise InputError for two finished runs that cannot stand in one table.
 
-    Raises:
-        InputError: two were made with other versions of our settings, or are of one cell and were trained in different
-            ways, or differ in nothing that a table shows.
+    They were made with other versions of our settings, or those of one cell were trained in different ways, or differ
+    in nothing that a table shows.
     """
     protocols = sorted(set(map(_protocol, runs)))
     if len(protocols) > 1:  # no mean is of runs from before and after a change of our settings
@@ -263,8 +256,7 @@ def _other_settings(one: Run, other: Run, *ignored: str) -> list[str]:
 def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:
     """Return the failed runs that are missing in a table.
 
-    Those whose cell has no finished run; or some that were trained alike, none of them at the same learning rate and
-    seed.
+    Their cell has no finished run, or has some that were trained alike, none at the same learning rate and seed.
     """
     cells = grouped(done, _cell)
     missing = []
@@ -404,11 +396,8 @@ def take_runs(
 ) -> Scope:
     """Return the chosen runs with K of ``ks`` (None: full training) that are wanted.
 
-    Dimensions named in ``free`` may vary within a row.
-
-    Raises:
-        InputError: no run is left; there are several selections, backbones or variants of a row and no choice among
-            them; two runs differ in nothing that a table shows.
+    Dimensions named in ``free`` may vary within a row. Raises InputError where no run is left, and as ``settle`` and
+    ``check_alike`` do.
     """
     there = [run for run in results.runs if run["k"] in ks and wants(run)]
     done = [run for run in there if has_finished(run) and choice.accepts(run)]

@@ -17,21 +17,8 @@ from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 
 from ..run.fairseq_train import seconds_per_update
-from .choice import (
-    Choice,
-    Score,
-    asked_columns,
-    only_architecture,
-    settle,
-    take_runs,
-)
-from .notes import (
-    in_one_line,
-    protocol,
-    score_note,
-    variants_note,
-    warnings,
-)
+from .choice import Choice, asked_columns, only_architecture, settle, take_runs
+from .notes import in_one_line, protocol, score_note, variants_note, warnings
 from .paper import PAPER_ARCH, paper
 from .records import Results, Run, grouped, hardware_of, has_finished, task_label
 from .render import MISSING, NOTHING, Table
@@ -40,27 +27,18 @@ from .tables import seeds_text
 # --- Table 2: of runs or, where a row has none, of the modules themselves ------------------------
 
 
-def printed_count(row: str) -> dict[str, Any] | None:
-    """Return the line of a row in Table 2; EFL trains what fine-tuning does."""
-    return paper().counts.get("fine-tuning" if row == "efl" else row)
-
-
 def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], dict[str, tuple[int | None, str]]]:
     """Return the architecture, the paper's rows and those of runs, and row -> parameters, and whether runs say so.
 
     Rows of the ablations are left out. A run that trains the whole backbone may say 0, as its method has no parameters:
-    then, too, they are counted.
-
-    Raises:
-        InputError: there are runs of several architectures, or prompt lengths of a row, and no choice among them; a row
-            has runs that train more and less.
+    then, too, they are counted. Raises InputError where a row has runs that train more and less.
     """
-    runs = [run for run in results.runs if has_finished(run) and choice.accepts(run)]
-    runs = [run for run in runs if not paper().is_ablation(run["row"])]
+    finished = [run for run in results.runs if has_finished(run) and not paper().is_ablation(run["row"])]
+    runs = list(filter(choice.accepts, finished))
     arch = only_architecture(runs, results) or PAPER_ARCH
     by_row = grouped(settle(runs, choice, results, ["prompt_length"]), itemgetter("row"))
     of_runs = {row: only_count(results, row, of) for row, of in by_row.items()}
-    counted = _counted(arch) if any(not of_runs.get(row) for row in paper().counts) else {}
+    counted = {} if all(map(of_runs.get, paper().counts)) else _counted(arch)
     found: dict[str, tuple[int | None, str]] = {}
     rows = list(dict.fromkeys([*paper().counts, *of_runs]))
     for row in dict.fromkeys([*rows, *counted]):
@@ -79,9 +57,9 @@ def only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
 
 
 def counter() -> Any:
-    """Import what counts parameters where it is needed, as it loads torch and fairseq.
+    """Import what counts parameters, which loads torch and fairseq.
 
-    Undo what fairseq does to logging when it is imported: all messages of all libraries on stderr.
+    Then undo what fairseq does to logging when it is imported: all messages of all libraries on stderr.
     """
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
@@ -107,7 +85,7 @@ def count_table(results: Results, choice: Choice) -> Table:
     arch, rows, counts = trainable_counts(results, choice)
     groups = []
     for row in choice.pick(rows):
-        (ours, source), theirs = counts[row], printed_count(row)
+        (ours, source), theirs = counts[row], paper().printed_count(row)
         apart = ours / theirs["parameters"] - 1 if theirs and ours is not None and arch == PAPER_ARCH else None
         cells = [MISSING if ours is None else f"{ours:,}", source, theirs["printed"] if theirs else NOTHING]
         groups.append([[row, *cells, NOTHING if apart is None else f"{apart:+.1%}"]])
@@ -130,10 +108,6 @@ COSTS = (
 )
 
 
-def runs_of(scores: Iterable[Score | None]) -> list[Run]:
-    return [run for score in scores if score for run in score.runs]
-
-
 def methods_table(results: Results, choice: Choice) -> Table:
     """Return a line for each row with runs, sorted as ``fairseq_idpg``'s presets; costs are of the shown scores.
 
@@ -149,7 +123,7 @@ def methods_table(results: Results, choice: Choice) -> Table:
     places = {row: presets.index(of) if of in presets else len(presets) for row, of in of_row.items()}
     names = sorted(choice.pick(rows), key=places.__getitem__)
     shown = {name: [rows[name].get(task) for task in choice.tasks] for name in names}
-    runs = {name: runs_of(scores) for name, scores in shown.items()}
+    runs = {name: [run for score in scores if score for run in score.runs] for name, scores in shown.items()}
     timed, left_out = on_one_hardware(runs)
     groups = []
     for name, scores in shown.items():
@@ -195,10 +169,8 @@ def _costs(results: Results, row: str, runs: Collection[Run], timed: Collection[
 
 def _seconds(results: Results, run: Run) -> float | None:
     """Return those of an update; of runs whose records do not say, by the log that they left beside their results."""
-    if "seconds_per_update" in run:
-        return run["seconds_per_update"]
-    log = results.log(run)
-    return None if log is None else seconds_per_update(log)
+    log = None if "seconds_per_update" in run else results.log(run)
+    return run.get("seconds_per_update") if log is None else seconds_per_update(log)
 
 
 # --- tables of other papers that count parameters or seconds -------------------------------------
@@ -212,16 +184,14 @@ OURS = {
 OTHER_MACHINES = "seconds of different machines cannot be compared, those of two rows on one machine can"
 
 
-def costs_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
-    return parameter_table(spec, choice) if "counts" in spec else seconds_table(spec, results, choice)
-
-
 def seconds_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
     """Return seconds of ours and of the paper's machine, of the runs that a report shows."""
     columns = asked_columns(spec["columns"], choice)
     scope = take_runs(results, replace(choice, tasks=columns))
     rows = scope.rows("row")
-    timed, left_out = on_one_hardware({name: runs_of(row.values()) for name, row in rows.items()})
+    timed, left_out = on_one_hardware(
+        {name: [run for score in row.values() for run in score.runs] for name, row in rows.items()}
+    )
     kinds = [kind for kind in OURS if kind in spec]
     printed, groups = spec[kinds[0]], []
     for name in choice.pick([*printed, *rows]) if choice.rows else printed:
@@ -256,7 +226,7 @@ def seconds_text(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.3f}"
 
 
-def parameter_table(spec: dict[str, Any], choice: Choice) -> Table:
+def parameter_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
     """Return parameters counted by building the modules, and the paper's, for each architecture; runs say nothing."""
     groups = []
     rows: dict[str, dict[str, Any]] = spec["counts"]

@@ -14,7 +14,7 @@ from typing import Any
 from preprocess.errors import InputError
 
 from .choice import DIGITS, Choice, RowScores, Scope, Score, take_runs
-from .costs import printed_count, trainable_counts
+from .costs import trainable_counts
 from .notes import in_one_line, protocol, score_note, settings_note, warnings
 from .paper import Compared, paper, papers
 from .records import PAIRS, POSITIONS, PROMPT, Results, grouped, is_prompted, kind_of, task_label
@@ -80,7 +80,7 @@ def parameter_chart(results: Results, choice: Choice) -> Chart:
     series, lines = [], []
     for style, name in enumerate(choice.pick([*block, *ours])):
         row, (trainable, _) = ours.get(name, {}), counts.get(name, (None, ""))
-        theirs = (printed_count(name) if beside else None) or {}
+        theirs = (paper().printed_count(name) if beside else None) or {}
         papers = block[name].average(tasks, paper().tasks) if name in block else None
         mine, printed = _point(trainable, mean_test(row, tasks)), _point(theirs.get("parameters"), papers)
         series += [Series(name, mine, style), Series("" if mine else name, printed, style, of_paper=True)]

@@ -169,8 +169,7 @@ def _setting(runs: Collection[Run], key: str) -> str:
 
 
 def options_note(runs: Collection[Run]) -> list[str]:
-    """Return what fairseq-train was given besides the paper's settings: all runs, those of a row, of a row on a task,
-    and of a K or prompt of these."""
+    """Return what fairseq-train was given besides the paper's settings, by all runs, row, task, and K or prompt."""
     shared = _given_to_all(runs)
     found = [("", shared)]
     for row, of_row in grouped(runs, itemgetter("row")).items():
@@ -190,8 +189,9 @@ def options_note(runs: Collection[Run]) -> list[str]:
 
 
 def _given_to_all(runs: Iterable[Run]) -> set[str]:
-    given = ({f"{name} {value}".strip() for name, value in asked_options(run).items()} for run in runs)
-    return set.intersection(*given)
+    return set.intersection(
+        *({f"{name} {value}".strip() for name, value in asked_options(run).items()} for run in runs)
+    )
 
 
 def hardware_note(runs: Iterable[Run]) -> list[str]:

@@ -68,6 +68,10 @@ class Paper:
     counts: dict[str, dict[str, Any]]  # row of Table 2 -> trainable ``parameters``, and how they are ``printed``
     prompt_lengths: dict[str, int]  # row -> rows of its prompt
 
+    def printed_count(self, row: str) -> dict[str, Any] | None:
+        """Return the line of a row in Table 2; EFL trains what fine-tuning does."""
+        return self.counts.get("fine-tuning" if row == "efl" else row)
+
     def is_ablation(self, row: str) -> bool:
         """Return whether a row belongs to Table 6 or 7, or is another sharing, size and input as in Table 6."""
         return row in self.blocks[7][None] or GENERATOR.fullmatch(row) is not None

@@ -152,8 +152,7 @@ class Results:
 def read_results(place: Path) -> Results:
     """Return every run of ``place/results.jsonl``, or of the file itself.
 
-    Raises:
-        InputError: there are no runs, or a record lacks or mistakes something that reports need.
+    Raises InputError where there are no runs, or a record lacks or mistakes something that reports need.
     """
     path = results_file(place)
     kinds: dict[str, list[Run]] = {"runs": [], "continued": [], "supplementary": []}

@@ -72,14 +72,11 @@ class Comparison:
 
 
 def paired_test(one: RowScores, other: RowScores, test: str = "t", over: str = "runs") -> Comparison:
-    """Compare two rows, each at its chosen learning rates; p is not a number below two pairs.
+    """Compare two rows, each at its chosen learning rates, on the pairs of ``over`` that both have.
 
-    Nor where all differences are the same: by a deviation of 0 any of them would be significant, a single example of
-    the test set twice. Over runs p is said of the very tasks that were run, over tasks of those that these sample.
-
-    Args:
-        test: one of ``TESTS``.
-        over: one of ``OVER``; pairs are the tasks and seeds, or the tasks, that both have.
+    p is not a number below two pairs, nor where all differences are the same: by a deviation of 0 any of them would be
+    significant, a single example of the test set twice. Over runs p is said of the very tasks that were run, over tasks
+    of those that these sample.
     """
     ours, theirs = (
         {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs} for row in (one, other)
@@ -119,8 +116,7 @@ def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
 def vote(predictions: Sequence[np.ndarray], regression: bool, questions: Questions | None = None) -> np.ndarray:
     """Return what most of several runs say of each example (the smallest class of equals), or their mean score.
 
-    Args:
-        questions: where runs choose one example of each: what most choose (the first of equals).
+    With ``questions``, of each of which runs choose one example: what most choose (the first of equals).
     """
     if questions is not None:
         return chosen(questions, np.sum(predictions, axis=0))
@@ -166,11 +162,7 @@ class Votes:
         return None
 
     def _read(self, run: Run) -> tuple[np.ndarray, np.ndarray, Questions | None]:
-        """Return predictions and targets of the run's examples, and the questions that these answer.
-
-        Raises:
-            Exception: there is no such file in the folder, or it holds something else.
-        """
+        """Return predictions and targets of the run's examples, and the questions that these answer."""
         path = self.folder / (run.get("predictions") or "none")
         if not path.is_file() or self.folder.resolve() not in path.resolve().parents:
             raise FileNotFoundError(path)

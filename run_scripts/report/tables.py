@@ -14,25 +14,9 @@ from typing import Any
 
 from preprocess.errors import InputError
 
-from ..run.experiment import ARROW, arrow
-from .choice import (
-    TESTED,
-    Choice,
-    RowScores,
-    Scope,
-    Score,
-    asked_columns,
-    check_row,
-    only_architecture,
-    take_runs,
-)
-from .notes import (
-    in_one_line,
-    protocol,
-    score_note,
-    settings_note,
-    warnings,
-)
+from ..run.experiment import ARROW
+from .choice import TESTED, Choice, RowScores, Scope, Score, asked_columns, check_row, only_architecture, take_runs
+from .notes import in_one_line, protocol, score_note, settings_note, warnings
 from .paper import GENERATOR, Compared, Printed, paper
 from .records import Results, Run, backbone_label, grouped, has_finished, part_of
 from .render import MISSING, NOTHING, Table, score_text, signed_difference
@@ -52,9 +36,7 @@ def value_lines(
 ) -> dict[str, list[str]]:
     """Return what values are -> their cells: ours, and a paper's with the difference where it has the row.
 
-    Args:
-        tasks: what the average is over.
-        more: whose they are -> scores of columns besides tasks and average.
+    The average is over ``tasks``; ``more`` are scores of columns besides tasks and average, by whose they are.
     """
     tests = {task: score.test for task, score in row.items()}
     ours = {**more.get("ours", {}), **tests, AVERAGE: mean_over(tests, tasks)}
@@ -78,13 +60,9 @@ def group_of(names: list[str], kinds: list[str], lines: Mapping[str, list[str]],
 RowOfK = tuple[int | None, str]  # K, of few-shot runs, and row
 
 
-def is_main(row: str) -> bool:
-    return not paper().is_ablation(row)
-
-
 SCORE_TABLES: dict[int, tuple[str, Callable[[str], object]]] = {  # with the rows that they show besides the paper's
-    1: ("Table 1: full training", is_main),
-    3: ("Table 3: few-shot training", is_main),
+    1: ("Table 1: full training", lambda row: not paper().is_ablation(row)),
+    3: ("Table 3: few-shot training", lambda row: not paper().is_ablation(row)),
     6: ("Table 6: multi-layer generators (sharing S, M or L; hidden size m; input)", GENERATOR.fullmatch),
     7: ("Table 7: architecture of the single-layer generator", lambda row: False),  # averages of scores and of votes
 }
@@ -112,10 +90,8 @@ def score_table(
 ) -> Table:
     """Return ours, and beside the paper's backbone its values and the difference, for each row and column.
 
-    Args:
-        significance: adds a column of how the others differ from each of these rows.
-        test, over: how p says whether that may be chance, see ``paired_test``.
-        voting: adds a line with the scores of the seeds' votes.
+    ``significance`` adds a column of how the others differ from each of these rows, with p of a ``paired_test``;
+    ``voting`` adds a line with the scores of the seeds' votes.
     """
     tasks, ten = choice.shown_tasks, paper().tasks
     columns = [AVERAGE, VOTING] if number == 7 else [*tasks, AVERAGE]
@@ -188,8 +164,7 @@ def find_runs(
 ) -> tuple[Scope, dict[str, RowScores], tuple[str, ...], list[str]]:
     """Return the runs of a table or figure, their scores by row, the columns that were asked for, and notes.
 
-    Raises:
-        InputError: no record says the metric.
+    Raises InputError where no record says the metric.
     """
     columns = asked_columns(spec.columns, choice)
     of_rows = [run for run in _by_metric(spec, results) if not spec.rows or spec.parts(run["row"])]
@@ -269,14 +244,14 @@ def answers(results: Results) -> Iterator[Run]:
     for run in full:
         if not has_finished(run):
             for task in sorted(asked[run["task"]]):
-                yield {**run, "task": arrow(run["task"], task), "metric": None, "test": None}
+                yield {**run, "task": run["task"] + ARROW + task, "metric": None, "test": None}
             continue
         for task, found in (run.get("transfer") or {}).items():
             scores = {"dev": (run.get("scores") or {}).get("dev") or {}, "test": found["scores"]}
             told = {"metric": found["metric"], "test": found["test"], TESTED: found.get("data"), "scores": scores}
-            yield {**run, **told, "task": arrow(run["task"], task)}
+            yield {**run, **told, "task": run["task"] + ARROW + task}
     for run in results.continued:
-        yield {**run, "task": arrow(run["source_task"], run["task"])}
+        yield {**run, "task": run["source_task"] + ARROW + run["task"]}
 
 
 def transfer_table(results: Results, choice: Choice) -> Table:

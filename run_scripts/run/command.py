@@ -111,9 +111,10 @@ def source_checkpoint(experiment: Experiment, folder: Path) -> Path:
 
 
 def selection_options(experiment: Experiment) -> list[str]:
-    """What chooses the checkpoint: the score that is reported, or with ``selection: paper`` what the authors' scripts
-    choose by, which is the accuracy also where F1 is reported, and the loss for scores. Raises InputError where an
-    option names a metric whose lowest value is best, instead of such a score.
+    """Return what chooses the checkpoint: the score that is reported, or what the authors' scripts choose by.
+
+    With ``selection: paper`` it is the accuracy also where F1 is reported, and the loss for scores. Raises InputError
+    where an option names a metric whose lowest value is best.
     """
     metric = experiment.facts.metric
     if experiment.selection == "paper":
@@ -130,11 +131,11 @@ def selection_options(experiment: Experiment) -> list[str]:
 
 
 def schedule_options(experiment: Experiment, splits: Splits) -> list[str]:
-    """Batches, length and learning rate: fixed for prompts and adapters, rising and falling for whole models.
+    """Return batches, length and learning rate: fixed for prompts and adapters, rising and falling for whole models.
 
-    With ``warm_up`` it rises and falls for all; with an --lr-scheduler that does so in its own way, it is refused.
-    Whole models make all their epochs. For all else the authors' scripts also limit the updates, to as many as batches
-    of full size would make: on RTE, whose long examples make more, training ends after 38 of the 50 epochs.
+    With ``warm_up`` it rises and falls for all, and another --lr-scheduler is refused. Whole models make all their
+    epochs. For all else the authors' scripts also limit the updates, to as many as batches of full size would make: on
+    RTE, whose long examples make more, training ends after 38 of the 50 epochs.
     """
     settings = settings_of(experiment)
     batch, epochs = experiment.batch_size or settings.batch_size, experiment.max_epoch or settings.max_epoch

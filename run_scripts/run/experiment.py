@@ -45,50 +45,33 @@ REMEDIES = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """A training run and its evaluation. What is None is as in the paper.
+    """A training run and its evaluation. What is None is as in the paper."""
 
-    Attributes:
-        task: a name of preprocess.tasks.
-        method: a ``--method`` of the plugin.
-        data: the task's whole binarized folder.
-        row: the run's row in a table.
-        k: training examples of the few-shot setting (Section 4.4).
-        dev_examples: held out of the training set to choose learning rate and checkpoint with.
-        selection: ``clean`` holds such examples out; ``paper`` chooses on the split that it reports.
-        position: of the prompt; ``supplementary_position``: its position while the backbone was trained on MNLI.
-        supplementary: the run is such a training of the whole model (appendix A.4).
-        init_prompts_from, init_head_from: checkpoints whose method and head are the start.
-        options: further options of fairseq-train.
-        eval_tasks, eval_data: other tasks that the trained model answers as it is, and their whole folders.
-        source_run, source_task: the run that this one goes on from, of another task, with all that it trained.
-        warm_up: share of the updates in which the learning rate rises, before it falls to 0, as for whole models.
-    """
-
-    task: str
-    method: str
+    task: str  # a name of preprocess.tasks
+    method: str  # a --method of the plugin
     lr: float
     seed: int
-    data: str
+    data: str  # the task's whole binarized folder
     backbone: str
     arch: str = "roberta_idpg_large"
-    row: str = ""
-    k: int | None = None
-    dev_examples: int | None = None
-    selection: str = "clean"
-    position: int | None = None
-    supplementary_position: int | None = None
-    supplementary: bool = False
-    init_prompts_from: str | None = None
-    init_head_from: str | None = None
+    row: str = ""  # of a table
+    k: int | None = None  # training examples of the few-shot setting (Section 4.4)
+    dev_examples: int | None = None  # held out of the training set to choose learning rate and checkpoint with
+    selection: str = "clean"  # clean holds such examples out; paper chooses on the split that it reports
+    position: int | None = None  # of the prompt
+    supplementary_position: int | None = None  # of the prompt while the backbone was trained on MNLI
+    supplementary: bool = False  # the run is such a training of the whole model (appendix A.4)
+    init_prompts_from: str | None = None  # checkpoint whose method is the start
+    init_head_from: str | None = None  # and whose head is
     batch_size: int | None = None
     max_epoch: int | None = None
     max_update: int | None = None
-    options: tuple[str, ...] = ()
-    eval_tasks: tuple[str, ...] = ()
-    eval_data: tuple[str, ...] = ()
-    source_run: str | None = None
-    source_task: str | None = None
-    warm_up: float | None = None
+    options: tuple[str, ...] = ()  # further ones of fairseq-train
+    eval_tasks: tuple[str, ...] = ()  # other tasks that the trained model answers as it is
+    eval_data: tuple[str, ...] = ()  # their whole folders
+    source_run: str | None = None  # that this one goes on from, with all that it trained
+    source_task: str | None = None  # of that run
+    warm_up: float | None = None  # share of the updates in which the learning rate rises, before it falls to 0
 
     @property
     def facts(self) -> Task:
@@ -236,9 +219,6 @@ def splits_of(experiment: Experiment, place: Path) -> Splits:
     for each seed (Section 4.4). Full data: the published folder reports on ``valid``; ``--selection paper`` also
     selects on it, as the paper does, ``clean`` on a tenth of the training set, at most 1,000 examples. Of examples that
     answer questions these are numbers of questions.
-
-    Raises:
-        InputError: the folder is damaged or has too few examples.
     """
     source = DataFolder(Path(experiment.data))
     if reports_on_its_choice(experiment):
@@ -276,11 +256,6 @@ def reports_on_its_choice(experiment: Experiment) -> bool:
 
 
 # --- other tasks -----------------------------------------------------------------------------------------------------
-
-
-def arrow(source: str, target: str) -> str:
-    """What the pair is called."""
-    return f"{source}{ARROW}{target}"
 
 
 def with_others(experiment: Experiment, option: str, folders: dict[str, str]) -> Experiment:

@@ -40,7 +40,7 @@ GPU_FREE = re.compile(r'"(?:train_)?gb_free": "?([\d.]+)')
 def train(command: list[str], log: Path, echo: bool) -> None:
     """Run ``fairseq-train ARGUMENTS``; its output goes to the end of ``log``, and with ``echo`` to our own.
 
-    Where it fails, raise InputError with the last line that it wrote.
+    Raises InputError with the last line that it wrote where it fails.
     """
     begin, last = time.monotonic(), ""
     with open(log, "a", encoding="utf-8") as file:
@@ -61,7 +61,7 @@ def train(command: list[str], log: Path, echo: bool) -> None:
 
 
 def follow(command: Sequence[str], on_line: Callable[[str], None], folder: Path | None = None) -> int:
-    """The exit status of a child, whose lines go to ``on_line`` as they come; it ends when we do."""
+    """Return the exit status of a child, whose lines go to ``on_line`` as they come; it ends when we do."""
     child = subprocess.Popen(
         command,
         cwd=folder,
@@ -70,7 +70,7 @@ def follow(command: Sequence[str], on_line: Callable[[str], None], folder: Path 
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
-        close_fds=False,  # the locks that we hold: whoever waits for them also waits for an orphan
+        close_fds=False,  # it inherits our locks: a process that waits for them also waits for an orphan
     )
     assert child.stdout is not None
     try:
@@ -92,18 +92,18 @@ def stop(child: subprocess.Popen) -> None:
 
 
 def child_environment() -> dict[str, str]:
-    """Of Python processes that import this repository, whatever folder they are started in."""
+    """Return the environment of Python processes that import this repository, in whatever folder they start."""
     # threads that spin while they wait slow each other down where runs share a machine
     return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **search_path(), "PYTHONUNBUFFERED": "1"}
 
 
 def training_facts(log: Path) -> dict[str, Any]:
-    """``seconds`` of fairseq-train over all attempts, ``seconds_per_update``, ``peak_mib`` of memory, ``hardware``.
+    """Return ``seconds`` of fairseq-train over all attempts, ``seconds_per_update``, ``peak_mib``, ``hardware``.
 
     Memory is the most of one attempt, of the GPUs if there are some, else of the process; with several processes that
     of one GPU. Hardware: "CPU", or the GPUs' names.
     """
-    attempts = _text(log).split(STARTED)[1:]
+    attempts = log.read_text("utf-8", "replace").split(STARTED)[1:]
     text = "".join(attempts)
     used = dict.fromkeys(name for each in attempts if DEVICES in each for name in GPU_NAME.findall(each) or ["CPU"])
     total, free = GPU_TOTAL.search(text), GPU_FREE.findall(text)
@@ -119,23 +119,19 @@ def training_facts(log: Path) -> dict[str, Any]:
 
 
 def seconds_per_update(log: Path) -> float | None:
-    """Of fairseq's own clock: without start-up, loading of batches, validation and saving.
+    """Return those of fairseq's own clock: without start-up, loading of batches, validation and saving.
 
     fairseq writes it every --log-interval updates (100), in whole seconds; None where there were fewer. A checkpoint
     carries the clock, so that an attempt that goes on also writes of all updates since the last such number.
     """
-    of_updates = {int(updates): float(seconds) for updates, seconds in STEPS.findall(_text(log))}
+    of_updates = {int(updates): float(seconds) for updates, seconds in STEPS.findall(log.read_text("utf-8", "replace"))}
     return round(sum(of_updates.values()) / max(of_updates), 4) if of_updates else None
 
 
 def dev_curve(log: Path, metric: str) -> list[list[float]]:
-    """[updates, score on the development set] of every validation, x100 and as fairseq rounds it, to 0.1."""
-    found = re.findall(VALIDATED.format(metric), _text(log))
+    """Return [updates, score on the development set] of every validation, x100 and as fairseq rounds it, to 0.1."""
+    found = re.findall(VALIDATED.format(metric), log.read_text("utf-8", "replace"))
     return [[updates, score] for updates, score in {int(updates): float(score) for score, updates in found}.items()]
-
-
-def _text(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace")
 
 
 def _seconds(attempt: str) -> float:
@@ -158,8 +154,7 @@ def check_whole(checkpoint: Path, remedy: str) -> None:
 
 
 def drop_optimizer(checkpoint: Path) -> None:
-    """Takes out of the file what only resuming needs: the optimizer's state, two thirds of the checkpoint of a whole
-    model, and its float32 weights of a run in half precision."""
+    """Drop what only resuming needs: the optimizer's state, two thirds of a whole model's file, and float32 copies."""
     import torch
 
     state = torch.load(checkpoint, weights_only=True, mmap=True)
@@ -176,7 +171,7 @@ def drop_optimizer(checkpoint: Path) -> None:
 
 
 def peak_memory() -> tuple[float, str]:
-    """(MiB, of what): reserved on GPUs by this process, or its resident set.
+    """Return (MiB, of what): reserved on GPUs by this process, or its resident set.
 
     fairseq resets torch's peak at every update, but what torch has reserved is not given back before the end.
     """

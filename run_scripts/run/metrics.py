@@ -36,16 +36,15 @@ METRICS: dict[str, Metric] = {
 
 
 def macro_scores(predictions: np.ndarray, targets: np.ndarray) -> Scores:
-    """The mean of all classes' F1, and that of it and of accuracy, times 100: ID-SPAM's score of MRPC and QQP."""
+    """Return the mean of all classes' F1, and that of it and of accuracy, x100: ID-SPAM's score of MRPC and QQP."""
     found = score(ACC_AND_MACRO_F1, predictions, targets)
     return {name: found[name] for name in (MACRO_F1, ACC_AND_MACRO_F1)}
 
 
 def score(metric: str, predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
-    """The metric, and what it is the mean of, times 100; F1 is that of class 1.
+    """Return the metric, and what it is the mean of, x100; F1 is that of class 1.
 
-    Args:
-        questions: which each example answers, for the metrics of questions; where one example is chosen of each,
-            predictions are 1 for it and 0 for the others.
+    ``questions`` says which one each example answers, for the metrics of questions; where one example is chosen of
+    each, predictions are 1 for it and 0 for the others.
     """
     return {name: 100 * float(value) for name, value in METRICS[metric](predictions, targets, questions).items()}

@@ -43,16 +43,14 @@ OPTION_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "opt
 
 
 def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whole_model: bool = True) -> Record:
-    """The record of a run; one that was finished before is read, one that was killed goes on.
+    """Return the record of a run; one that was finished before is read, one that was killed goes on.
+
+    Raises InputError where fairseq-train failed, as the last line of its log says, or data is damaged.
 
     Args:
         results: folder of all runs, which also holds their splits and M(x).
         echo: print what fairseq-train prints.
         keep_whole_model: keep the checkpoint even of a run that trains the backbone and so is as large.
-
-    Raises:
-        InputError: fairseq-train failed, as the last line of its log says; the data has too few examples, or is
-            damaged; another task's labels mean something else.
     """
     run, results = experiment.run, results.absolute()
     folder = run_folder(results, run)
@@ -77,7 +75,7 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
 
 
 def unanswered(record: Record, experiment: Experiment) -> list[tuple[str, str]]:
-    """Tasks, and their folders, on which a run that is done has no score, or one of another state of the folder."""
+    """Return tasks, and their folders, on which a run that is done has no score, or one of other data."""
     known = record.get("transfer") or {}
     read = {experiment.reads_word_vectors, True}  # older records also tell vectors that no run read
     return [
@@ -97,7 +95,7 @@ def finished(results: Path, run: str, experiment: Experiment | None = None) -> R
 
 
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
-    """Trains, predicts and puts the record together."""
+    """Train, predict and put the record together."""
     folder, cache = run_folder(results, run), cache_of(experiment, results)
     best, log = folder / BEST_CHECKPOINT, folder / LOG
     splits = splits_of(experiment, results / "data")
@@ -122,7 +120,7 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
 
 
 def check_source(experiment: Experiment, folder: Path) -> None:
-    """Raises InputError where the run that this one goes on from has left no whole checkpoint."""
+    """Raise InputError where the run that this one goes on from has left no whole checkpoint."""
     if experiment.source_run:
         again = "remove its folder and the line of that run, and the sweep makes it again"
         check_whole(source_checkpoint(experiment, folder), f"{experiment} starts from it: {again}")
@@ -147,11 +145,8 @@ def described(experiment: Experiment, run: str) -> Record:
 
 
 def revision() -> str | None:
-    """The commit of the code, with ``+`` where files were changed since; None where there is no git repository.
-
-    Where fairseq_idpg is installed, a repository around it is somebody else's.
-    """
-    if PARENT:
+    """Return the commit of the code, with ``+`` where files were changed since; None without a git repository."""
+    if PARENT:  # of an installed fairseq_idpg: a repository around it is another project's
         return None
     command = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
     try:
@@ -164,7 +159,7 @@ def revision() -> str | None:
 
 
 def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Path | None) -> dict[str, Any]:
-    """What a record says of a checkpoint; its predictions are saved beside it, in predictions.npz."""
+    """Return what a record says of a checkpoint, and save its predictions beside it, in predictions.npz."""
     metric, seconds = experiment.facts.metric, 0.0
     arrays: dict[str, Any] = {}
     scores, examples = {}, {}
@@ -194,7 +189,7 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
 def evaluate_elsewhere(
     experiment: Experiment, task: str, data: str, checkpoint: Path, cache: Path | None
 ) -> dict[str, Any]:
-    """What a record says of a checkpoint on another task's ``valid``; its predictions are saved beside it.
+    """Return what a record says of a checkpoint on another task's ``valid``, and save its predictions beside it.
 
     Classes are matched by their meaning, see ``fairseq_idpg.saving.record.labels_here``.
     """
@@ -215,7 +210,7 @@ def load(experiment: Experiment, checkpoint: Path, folder: DataFolder, cache: Pa
 def judged(
     facts: Task, model: Any, task: Any, folder: DataFolder, split: str, name: str
 ) -> tuple[Scores, dict[str, Any]]:
-    """Scores of what a model answers to a split with labels, and what predictions.npz says of it under a name.
+    """Return scores of a model on a split with labels, and what predictions.npz says of it under a name.
 
     Scores are those of the task's own metric, and of classes what ID-SPAM reports.
     """
@@ -232,10 +227,9 @@ def judged(
 
 
 def numbered(found: SplitPredictions, questions: Questions | None = None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Answers, and targets if any; of classes that are numbers these themselves, as F1 is that of the label 1.
+    """Return answers, and targets if any; of classes that are numbers these themselves, as F1 is that of the label 1.
 
-    Args:
-        questions: choose one example of each.
+    With ``questions``, one example of each is chosen.
     """
     answers = found.answers if questions is None else found.chosen(questions)
     if not found.label_names or not all(label.isdecimal() for label in found.label_names):

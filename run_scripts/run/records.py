@@ -76,7 +76,7 @@ def _split_lines(content: bytes) -> tuple[list[bytes], bytes]:
 
 
 def append_record(results: Path, record: Record) -> None:
-    """Adds a line; what a kill tore before is cut off first."""
+    """Add a line; what a kill tore before is cut off first."""
     path = results_file(results)
     path.parent.mkdir(parents=True, exist_ok=True)
     with named(path), open(path, "a+b") as file:
@@ -95,9 +95,7 @@ def append_record(results: Path, record: Record) -> None:
 def held(folder: Path, wait: bool = False, inherit: bool = False) -> Iterator[None]:
     """Hold a folder for this process, so that two never write there; InputError while another process holds it.
 
-    Args:
-        wait: until that has left it.
-        inherit: children hold it too, and so whoever waits also waits for an orphan.
+    With ``wait``, wait until that has left it; with ``inherit``, children hold it too, and others wait for orphans.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as file:

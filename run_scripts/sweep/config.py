@@ -48,8 +48,7 @@ MOST_VALUES = 10_000
 def read_yaml(source: str | bytes, where: str) -> Any:
     """Return what a YAML text holds: plain values, lists and mappings.
 
-    Raises:
-        InputError: it is no YAML, a key stands twice, or aliases make it stand for too much.
+    Raises InputError where it is no YAML, a key stands twice, or aliases make it stand for too much.
     """
     try:
         loader = yaml.SafeLoader(source)
@@ -244,9 +243,8 @@ class Sweep(Keys):
 def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
     """Read a file; ``changes`` are KEY=VALUE that take the place of what it says, KEY.KEY within a mapping.
 
-    Raises:
-        InputError: it is no YAML, or has a key that stands twice, or a key or value that is not known; the file itself
-            gives an option that only ``changes`` may give.
+    Raises InputError for what is no YAML, an unknown or repeated key, a wrong value, and an option in the file that
+    only ``changes`` may give.
     """
     found = read_yaml(path.read_bytes(), str(path))
     of_file = list(_options_within(found))

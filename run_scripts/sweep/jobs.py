@@ -60,12 +60,9 @@ class Local:
 
     Each has the lock of a slot, which fairseq-train inherits: as long as jobs of a sweep that was killed are still at
     work, a new sweep starts fewer.
-
-    Attributes:
-        interval: seconds between looks at the jobs.
     """
 
-    interval = 0.5
+    interval = 0.5  # seconds between looks at the jobs
 
     def __init__(self, folder: Path, jobs: int | None, settings: Sequence[str]):
         import torch
@@ -238,25 +235,21 @@ def has_diverged(record: Record) -> bool:
 
 
 class Stage:
-    """Runs by their identity, and the folder of results that they go to, which no other process fills.
-
-    Attributes:
-        diverged: how many have, now or before.
-    """
+    """Runs by their identity, and the folder of results that they go to, which no other process fills."""
 
     def __init__(self, runs: Mapping[str, Experiment], results: Path, cluster: Cluster, keep_whole_models: bool):
         self.runs, self.results, self.cluster, self.keep_whole_models = runs, results, cluster, keep_whole_models
         self.queue = deque((run, 1) for run in missing(runs, results))  # (run, number of the attempt)
         self.running: dict[Job, tuple[str, int]] = {}
-        self.diverged = self.unsuccessful = 0  # of the latter, those that have diverged now
+        self.diverged = 0  # now or before
+        self.unsuccessful = 0  # with those that have diverged now
         self.told_of_orphans = False
 
     def finish(self) -> int:
-        """Keeps the cluster busy until every run has ended; how many failed, besides those that have ``diverged``.
+        """Keep the cluster busy until every run has ended; return how many failed, besides those ``diverged``.
 
         Records are appended in the order in which runs end. A failed run goes to the end of the queue once, unless it
-        would fail again: it has diverged, or there is too little memory. A bar shows what is done, running and failed
-        and the time left, above it is a line for each run that ends.
+        would fail again: it has diverged, or there is too little memory.
         """
         done = len(self.runs) - len(self.queue)
         self.bar = tqdm(total=len(self.runs), initial=done, bar_format=BAR, desc=f"{done} done", dynamic_ncols=True)

@@ -35,13 +35,9 @@ class Variant(NamedTuple):
 
 
 def experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> list[Experiment]:
-    """The runs on the tasks. Those whose variant is not ``trained`` yet start from the sweep's backbone.
+    """Return the runs on the tasks; ``trained`` are checkpoints of the runs of ``first_stage``.
 
-    Args:
-        trained: checkpoints of the runs of ``first_stage``.
-
-    Raises:
-        InputError: a file or folder is missing, an option has a key of its own, or there are too many runs.
+    Runs whose variant is not there yet start from the sweep's backbone.
     """
     found = list(islice(_experiments(sweep, trained), MOST_RUNS + 1))
     if len(found) > MOST_RUNS:
@@ -114,11 +110,9 @@ def _folder(data: str | dict[str, str], task: str) -> str:
 
 
 def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
-    """The runs of supplementary training, once for each variant that positions name.
+    """Return the runs of supplementary training, once for each variant that positions name.
 
-    Raises:
-        InputError: a file or folder is missing, or there are no prompts to keep; the training is asked for, and no
-            position names one.
+    Raises InputError where there are no prompts to keep, or no position names such a training that is asked for.
     """
     how = sweep.supplementary
     if how is None:
@@ -145,15 +139,10 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
 
 
 class Rates(NamedTuple):
-    """The runs of a sweep, seed by seed and K by K, so that those that have ended make a whole table.
+    """The runs of a sweep, seed by seed and K by K, so that those that have ended make a whole table."""
 
-    Attributes:
-        first: all learning rates with the seeds that choose.
-        later: the same with all other seeds, of which one each is made; none where all seeds choose.
-    """
-
-    first: list[Experiment]
-    later: list[Experiment]
+    first: list[Experiment]  # all learning rates with the seeds that choose
+    later: list[Experiment]  # the same with all other seeds, of which one each is made; none where all seeds choose
 
 
 def rates_of(sweep: Sweep, runs: Iterable[Experiment]) -> Rates:

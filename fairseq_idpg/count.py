@@ -36,22 +36,14 @@ def architecture(name: str, method: str, **options: Any) -> argparse.Namespace:
 
 
 class Count(NamedTuple):
-    """Trainable parameters of a preset.
-
-    Attributes:
-        own: of the method itself.
-        of_backbone: weights of the backbone that are trained with it.
-        share: both together, as a part of the backbone.
-        paper: what the paper prints, of RoBERTa-large.
-        folded: numbers that are left of ``own`` once the method is trained.
-    """
+    """Trainable parameters of a preset."""
 
     preset: str
-    own: int
-    of_backbone: int
-    share: float
-    paper: str
-    folded: int
+    own: int  # of the method itself
+    of_backbone: int  # weights of the backbone that are trained with it
+    share: float  # both together, as a part of the backbone
+    paper: str  # what the paper prints, of RoBERTa-large
+    folded: int  # numbers that are left of ``own`` once the method is trained
 
 
 def own_parameters(method: Method | None) -> int:

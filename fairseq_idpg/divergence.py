@@ -22,13 +22,10 @@ OVERFLOWS = 100  # in a row, with nothing changed in between
 def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
     """fairseq's ``Trainer.clip_grad_norm``, which is the first to know the gradient's norm.
 
-    fairseq reads the same number right afterwards, so looking at it here makes nothing wait for the device.
-
-    Raises:
-        InputError: NaN or an infinite number in the gradient where no loss scale can be lowered, or in each of many
-            batches in a row at a loss scale that stays.
-        FloatingPointError: as fairseq's, at the lowest loss scale.
-        OverflowError: as fairseq's, for a batch that it skips.
+    fairseq reads the same number right afterwards, so looking at it here makes nothing wait for the device. Raise
+    InputError for NaN or an infinite number in the gradient where no loss scale can be lowered, or in each of many
+    batches in a row at a loss scale that stays; else as fairseq: FloatingPointError at the lowest loss scale,
+    OverflowError for a batch that it skips.
     """
     update, amp = trainer.get_num_updates() + 1, trainer.cfg.common.amp
     scaler: Any = getattr(trainer.optimizer, "scaler", None)  # --bf16 has none
@@ -55,11 +52,7 @@ def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
 
 
 def check_validation(stats: dict[str, Any]) -> None:
-    """Refuse a validation whose loss is not finite, or any of whose scores is NaN.
-
-    Raises:
-        InputError: naming the score.
-    """
+    """Raise InputError for a validation whose loss is not finite, or any of whose scores is NaN."""
     for name, value in stats.items():
         if not isinstance(value, (int, float, Tensor)) or name.startswith("best_"):
             continue

@@ -38,8 +38,7 @@ def export(
         record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if any.
         paths: keep where the backbone and the encoder's files are on this machine.
 
-    Raises:
-        InputError: the checkpoint is no such one, or it trains the whole backbone; there is something at ``folder``.
+    Raise InputError where it is no such checkpoint, or there is something at ``folder``.
     """
     what, target = f"checkpoint {checkpoint}", Path(os.path.abspath(folder))
     check_target(target, overwrite)

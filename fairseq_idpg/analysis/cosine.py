@@ -64,8 +64,7 @@ SINGLE_POSITION = {0: 0, 1: 1, 2: 0, 3: 1, 4: 4}
 def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
     """Return N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files.
 
-    Raises:
-        InputError: single sentences, classes, no labels, or scores outside 0 to ``largest``.
+    Raise InputError for single sentences, classes, no labels, or scores outside 0 to ``largest``.
     """
     if len(data.inputs) < 2 or not data.regression:
         found = "classes, no scores (no label/*.label)" if len(data.inputs) == 2 else "single sentences (no input1)"

@@ -124,14 +124,11 @@ class _Spread(torch.autograd.Function):
 
 
 class Tokens(NamedTuple):
-    """Some of the T*B tokens of T x B x d states.
+    """Some of the T*B tokens of T x B x d states."""
 
-    ``numbers``: N of them, token by token as they lie in memory, or None for all; ``length``, ``batch``: T and B.
-    """
-
-    numbers: Tensor | None = None
-    length: int = 0
-    batch: int = 0
+    numbers: Tensor | None = None  # N of them, token by token as they lie in memory, or None for all
+    length: int = 0  # T
+    batch: int = 0  # B
 
     def of(self, x: Tensor) -> Tensor:
         """T x B x d -> N x 1 x d."""

@@ -16,14 +16,13 @@ from torch import Tensor, nn
 class States(NamedTuple):
     """The states of a sequence at one place of the encoder.
 
-    ``x``: T x B x d; ``padding``: B x T, true at pads, or None where there are none; ``origin``: what the pass began
-    with, None in the origin itself. Prompt rows of the input stand in their places; rows that joined below stand behind
-    the text, in the order in which they came.
+    Prompt rows of the input stand in their places; rows that joined below stand behind the text, in the order in which
+    they came.
     """
 
-    x: Tensor
-    padding: Tensor | None = None
-    origin: Optional["Origin"] = None
+    x: Tensor  # T x B x d
+    padding: Tensor | None = None  # B x T, true at pads, or None where there are none
+    origin: Optional["Origin"] = None  # what the pass began with; None in the origin itself
 
     @property
     def sentence(self) -> Tensor:
@@ -40,37 +39,26 @@ class States(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What a pass began with, for rows that are made from it further up.
+    """What a pass began with, for rows that are made from it further up."""
 
-    ``words``: gives the word embeddings of the text, ``words`` added, without prompt and positions; ``embedded``: gives
-    the states that enter layer 0.
-    """
-
-    words: Callable[[], States]
-    embedded: Callable[[], States]
+    words: Callable[[], States]  # the word embeddings of the text, ``words`` added, without prompt and positions
+    embedded: Callable[[], States]  # the states that enter layer 0
 
 
 class Start(NamedTuple):
-    """Where a pass begins whose lower layers have been run before, by nothing but the frozen encoder on the text.
+    """Where a pass begins whose lower layers have been run before, by nothing but the frozen encoder on the text."""
 
-    ``layer``: the first that is run, L to run none; ``x``: T x B x d, the states that enter it.
-    """
-
-    layer: int
-    x: Tensor
+    layer: int  # the first that is run, L to run none
+    x: Tensor  # T x B x d, the states that enter it
 
 
 @dataclass(frozen=True)
 class Room:
-    """Where the task has made room for a prompt.
+    """Where the task has made room for a prompt."""
 
-    ``offset``: B, index of each example's first prompt row in the lengthened sequence; ``length``: t, rows of the
-    prompt; ``text``: B x T, the tokens without it.
-    """
-
-    offset: Tensor
-    length: int
-    text: Tensor
+    offset: Tensor  # B, index of each example's first prompt row in the lengthened sequence
+    length: int  # t, rows of the prompt
+    text: Tensor  # B x T, the tokens without it
 
     @cached_property
     def numbers(self) -> Tensor:
@@ -87,17 +75,14 @@ NO_ROOM = Room(torch.empty(0, dtype=torch.long), 0, torch.empty(0, 0, dtype=torc
 
 
 class Prefix(NamedTuple):
-    """Keys and values that every token of a layer attends to besides those of the sequence.
-
-    ``keys``, ``values``: B x p x d (or 1 x p x d); ``before_projection``: they still pass through the layer's key and
-    value projections (the released code's insert mode 2) instead of standing beside projected ones (prefix tuning);
-    ``padding``: B x p, true at rows that take no part, or None where all do.
-    """
+    """Keys and values, B x p x d (or 1 x p x d), that every token of a layer attends to besides the sequence's."""
 
     keys: Tensor
     values: Tensor
+    # whether they still pass through the layer's projections (the released code's insert mode 2), or stand beside
+    # projected ones (prefix tuning)
     before_projection: bool = False
-    padding: Tensor | None = None
+    padding: Tensor | None = None  # B x p, true at rows that take no part, or None where all do
 
 
 # (f, x, layer norm) -> f', T x B x d each, or those of N tokens, N x 1 x d: f' takes the place of f, the output of

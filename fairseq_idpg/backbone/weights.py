@@ -50,18 +50,13 @@ class Undrawn(TorchFunctionMode):
 
 @dataclass
 class Backbone:
-    """A checkpoint file that was read: its path, its recorded options and its tensors, under the names of today.
-
-    Attributes:
-        digest: beginnings of names -> SHA-256 of the tensors with such names.
-        opened: the file that the tensors are read from as long as they are used; None where they are in memory.
-    """
+    """A checkpoint file that was read."""
 
     path: str
-    args: dict[str, Any]
-    weights: dict[str, Tensor]
-    digest: Callable[[tuple[str, ...]], str]
-    opened: os.stat_result | None = None
+    args: dict[str, Any]  # the options that it records
+    weights: dict[str, Tensor]  # under the names of today
+    digest: Callable[[tuple[str, ...]], str]  # beginnings of names -> SHA-256 of the tensors with such names
+    opened: os.stat_result | None = None  # the file that they are read from as long as they are used, if it is
 
     def fingerprint(self, parts: tuple[str, ...] = (STACK,)) -> str:
         """Return the SHA-256 of the encoder's tensors, or of those of other ``parts``."""
@@ -126,19 +121,12 @@ def as_own(weights: dict[str, Tensor], parameters: dict[str, nn.Parameter]) -> d
 
 
 class SharedWeights(NamedTuple):
-    """A file in which frozen weights of a model are, as long as the model is neither moved nor made half.
-
-    Attributes:
-        path: of the file.
-        opened: size, time of last change and the like of the file when it was opened.
-        name: of one of these weights.
-        address: where in memory that one is read.
-    """
+    """A file in which frozen weights of a model are, as long as the model is neither moved nor made half."""
 
     path: str
-    opened: os.stat_result
-    name: str
-    address: int
+    opened: os.stat_result  # size, time of last change and the like of the file when it was opened
+    name: str  # of one of these weights
+    address: int  # where in memory that one is read
 
     @classmethod
     def of(cls, model: Any, backbone: Backbone) -> Optional["SharedWeights"]:

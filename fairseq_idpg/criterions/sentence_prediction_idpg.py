@@ -188,11 +188,9 @@ def fetched_columns(
 ) -> dict[str, Any]:
     """What the ``reports`` are made of: a list of B for each column, fetched from the device together.
 
-    Args:
-        logits: B x classes.
-        sample: with ``answers_question`` B, and ``answer_em`` and ``answer_f1`` B where answers are texts.
-        one: the class with the label 1, where there are questions.
-        more: columns that are fetched with them.
+    ``logits``: B x classes; ``one``: the class with the label 1, where there are questions; ``more``: columns that are
+    fetched with them. Answers of questions have ``answers_question`` B in ``sample``, texts ``answer_em`` and
+    ``answer_f1``.
     """
     columns = dict(more or {})
     if reports:

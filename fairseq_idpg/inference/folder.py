@@ -28,19 +28,12 @@ from .load import keep_beginnings
 
 @dataclass
 class SplitPredictions:
-    """What a model says of a split of N examples, in the order of the data.
+    """What a model says of a split of N examples, in the order of the data."""
 
-    Attributes:
-        outputs: N x classes logits, or N scores of a regression, as they are trained on.
-        targets: N class indices or scores; None where the split has no labels.
-        label_names: the classes; empty for a regression.
-        scale: what the task's own scores were divided by.
-    """
-
-    outputs: np.ndarray
-    targets: np.ndarray | None
-    label_names: list[str]
-    scale: float = 1.0
+    outputs: np.ndarray  # N x classes logits, or N scores of a regression, as they are trained on
+    targets: np.ndarray | None  # N class indices or scores; None where the split has no labels
+    label_names: list[str]  # the classes; empty for a regression
+    scale: float = 1.0  # what the task's own scores were divided by
 
     @property
     def answers(self) -> np.ndarray:
@@ -56,12 +49,9 @@ class SplitPredictions:
     def lines_by_row(self, left_out: Iterable[tuple[int, ...]], questions: Questions | None = None) -> list[str]:
         """Return columns: class and probabilities in the order of ``label_names``, or score in the task's own scale.
 
-        A row without an example has a line too, so that rows keep their places: empty columns, or nan for a score,
-        since readers of tables pass over lines with nothing in them.
-
-        Args:
-            left_out: see ``DataFolder.left_out``.
-            questions: choose one example of each.
+        Rows that are ``left_out`` (see ``DataFolder.left_out``) have a line too, so that rows keep their places: empty
+        columns, or nan for a score, since readers of tables pass over lines with nothing in them. With ``questions``
+        one example of each is chosen.
         """
         if self.label_names:
             empty, answers = "\t" * len(self.label_names), self.answers if questions is None else self.chosen(questions)
@@ -79,12 +69,8 @@ def load_on_folder(
 ):
     """Return (model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one.
 
-    Args:
-        truncate: cuts examples that are too long at their ends.
-
-    Raises:
-        InputError: see ``load_state``, ``check_is_ours`` and ``check_int8``; nothing says what the classes are called;
-            the model does not fit into memory.
+    ``truncate`` cuts examples that are too long at their ends. Raise InputError as ``load_state``, ``check_is_ours``
+    and ``check_int8`` do, and where nothing says what the classes are called or the model does not fit into memory.
     """
     check_is_there(checkpoint, f"--path {checkpoint}")
     device = usual_device(cpu)
@@ -122,8 +108,8 @@ def questions_of(task: Any, split: str) -> Questions:
 def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> SplitPredictions:
     """Run a loaded model over a split, in batches of similar length.
 
-    Raises:
-        InputError: a batch does not fit into memory; a prediction is not finite; the backbone's file was written to.
+    Raise InputError where a batch does not fit into memory, a prediction is not finite, or the backbone's file was
+    written to.
     """
     dataset = task.load_dataset(split, need_labels=False)
     head = task.cfg.classification_head_name

@@ -51,11 +51,7 @@ class IDPGHubInterface(nn.Module):
         return self.predictor.device
 
     def encode(self, sentence: str, *second: str) -> Tensor:
-        """Return the tokens of a sentence, or of a pair.
-
-        Raises:
-            InputError: one where the model reads the other.
-        """
+        """Return the tokens of a sentence, or of a pair; raise InputError for one where the model reads the other."""
         (given,) = self.predictor.check([(sentence, *second)])
         ids = self.predictor.text.encode(given.sentences)
         cfg = self.task.cfg
@@ -72,11 +68,9 @@ class IDPGHubInterface(nn.Module):
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """Return B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
 
-        With ``return_all_hiddens`` the states before the first and after each layer. Columns of pads alone are 0.
-
-        Raises:
-            InputError: the model reads them in a template, and so has states of other tokens.
-            ModelLost: somebody has written into the backbone's file.
+        With ``return_all_hiddens`` the states before the first and after each layer. Columns of pads alone are 0. Raise
+        InputError for a model that reads a template, and so has states of other tokens; ModelLost as
+        ``check_backbone``.
         """
         if self.predictor.template is not None:
             raise InputError(
@@ -100,9 +94,7 @@ class IDPGHubInterface(nn.Module):
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
         """Return B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained).
 
-        Raises:
-            InputError: the model gives scores, of which there are no log-probabilities.
-            ModelLost: somebody has written into the backbone's file.
+        Raise InputError for log-probabilities of a model of scores; ModelLost as ``check_backbone``.
         """
         if self.predictor.record.regression and not return_logits:
             raise InputError("this model gives scores, which have no log-probabilities: give return_logits=True")

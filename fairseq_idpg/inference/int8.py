@@ -82,12 +82,7 @@ def multiplies_exactly() -> bool:
 
 
 def check_int8(device: torch.device, caches: Sequence[str] = ()) -> None:
-    """Raise InputError where a model cannot predict in int8.
-
-    Args:
-        device: where the model will be.
-        caches: options of caches on disk, which hold what float32 gives.
-    """
+    """Raise InputError where a model on ``device`` cannot predict in int8; ``caches``: options of caches on disk."""
     reason = None
     if device.type != "cpu":
         reason = f"is for a CPU, and this model would be on a GPU: leave it out, or do without the GPU {ON_CPU}"

@@ -104,11 +104,9 @@ def open_checkpoint(
     int8: bool = False,
     shares: bool = False,
 ) -> Predictor:
-    """``load`` of one checkpoint.
+    """``load`` of one checkpoint, on the folder ``data`` instead of that of the training.
 
-    Args:
-        data: a folder to use instead of that of the training.
-        shares: the backbone is for several tasks, so that no method is merged into it.
+    ``shares``: the backbone is for several tasks, so that no method is merged into it.
     """
     what = f"checkpoint {path}"
     target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
@@ -180,18 +178,12 @@ def keep_beginnings(cfg: Any, truncate: bool) -> None:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in evaluation mode.
+    """A model in evaluation mode."""
 
-    Attributes:
-        name: its method, or fairseq's name of a model without one.
-        path: the file it comes from.
-        task: settings that its batches are made with; ``cfg`` and ``source_dictionary`` at least.
-    """
-
-    name: str
+    name: str  # its method, or fairseq's name of a model without one
     path: str
     model: Any
-    task: Any
+    task: Any  # what its batches are made with; ``cfg`` and ``source_dictionary`` at least
 
     @property
     def prompt_length(self) -> int:
@@ -220,9 +212,7 @@ def load_trained(
         overrides: values that replace those of the checkpoint's configuration; a "data" that is not given stays.
         check: sees the model's configuration before anything large is built, and may refuse it.
 
-    Raises:
-        InputError: see ``load_state``; the model does not fit ``dictionary`` or this version; its backbone is missing
-            or another.
+    Raise InputError as ``load_state`` does, and where the model does not fit ``dictionary`` or its backbone is missing.
     """
     if not path:
         raise InputError(f"{option} is empty: name a checkpoint")
@@ -262,8 +252,7 @@ def build_trained(state: dict[str, Any], path: str, option: str, dictionary: Dic
 def load_untrained(path: str, dictionary: Dictionary) -> LoadedModel:
     """Return the untouched backbone: nothing injected, nothing trained.
 
-    Raises:
-        InputError: it is missing, does not record its size, or has another dictionary.
+    Raise InputError where it is missing, does not record its size, or has another dictionary.
     """
     backbone = read_backbone(backbone_path(path))
     positions = backbone.args.get("max_positions", 512)

@@ -18,9 +18,7 @@ class ManyTasks:
     """Trained models that share one backbone, each with its own method, head, prompt length, position and labels.
 
     Tasks may be added and dropped while threads predict: a prediction has the tasks of its beginning.
-
-    Args:
-        open_checkpoint: reads a checkpoint, its method not merged into the backbone.
+    ``open_checkpoint`` reads a checkpoint, its method not merged into the backbone.
     """
 
     def __init__(self, open_checkpoint: Callable[[str], Predictor]):
@@ -41,9 +39,8 @@ class ManyTasks:
     def add(self, checkpoint: Any, name: str | None = None) -> str:
         """Add the task of a checkpoint, and return its name: ``name``, or what the checkpoint records.
 
-        Raises:
-            InputError: see ``load``; the name is missing, or that of another task; the backbone is another, or is
-                trained.
+        Raise InputError as ``load`` does, and where the name is missing or another task's, or the backbone is another
+        or is trained.
         """
         what = f"checkpoint {checkpoint}"
         predictor = self.open_checkpoint(str(checkpoint))
@@ -73,11 +70,7 @@ class ManyTasks:
         return task
 
     def drop(self, name: str) -> None:
-        """Forget a task. The backbone stays.
-
-        Raises:
-            InputError: there is no task of this name.
-        """
+        """Forget a task, while the backbone stays; raise InputError where there is no task of this name."""
         with self.lock:
             self._chosen(name)
             self.tasks = {task: predictor for task, predictor in self.tasks.items() if task != name}
@@ -100,18 +93,9 @@ class ManyTasks:
     ) -> list[Answers]:
         """Return for each text, in their order, a ``Prediction`` of each task by its name.
 
-        M(x) of a text is computed once for all tasks that read it.
-
-        Args:
-            texts: sentences, or pairs of sentences, as the tasks were trained on.
-            tasks: names of those that answer; default: all.
-            batch_size: texts of similar length that are run together.
-            progress: show a bar on stderr.
-            name: of an input by its number, counted from 0, for errors.
-            more: ``features``, ``prompts`` and ``words``, see ``Predictor.predict``.
-
-        Raises:
-            InputError: see ``Predictor.predict``; there is no such task.
+        M(x) of a text is computed once for all tasks that read it. ``tasks`` names those that answer (default: all);
+        the other arguments (``more``: ``features``, ``prompts`` and ``words``) and errors are those of
+        ``Predictor.predict``.
         """
         chosen, texts = self._chosen(tasks), listed(texts)
         if not texts:

@@ -81,21 +81,14 @@ def copied(values: Tensor) -> Tensor:
 
 
 class Reading(NamedTuple):
-    """N texts as a model reads them.
-
-    Attributes:
-        examples: makes batches of them.
-        means: N x w, M(x) of a model that reads word vectors.
-        cut: N, whether a text was too long and lost its end.
-        name: of an input by its number, counted from 0, for errors.
-    """
+    """N texts as a model reads them."""
 
     predictor: "Predictor"
     inputs: list[Input]
-    examples: PromptedDataset
-    means: Tensor | None
-    cut: np.ndarray
-    name: Callable[[int], str]
+    examples: PromptedDataset  # makes batches of them
+    means: Tensor | None  # N x w, M(x) of a model that reads word vectors
+    cut: np.ndarray  # N, whether a text was too long and lost its end
+    name: Callable[[int], str]  # of an input by its number, counted from 0, for errors
 
     @torch.no_grad()
     def answers(
@@ -108,9 +101,8 @@ class Reading(NamedTuple):
     ) -> list[Prediction]:
         """Return what the model says of the texts with these numbers, which are run together.
 
-        Args:
-            known: M(x) by its kind and its tokens, for tasks on one backbone, which fill it. None: the model computes
-                its own. The others are those of ``Predictor.predict``.
+        ``known``: M(x) by its kind and its tokens, for tasks on one backbone, which fill it; None: the model computes
+        its own. The others are those of ``Predictor.predict``.
         """
         predictor, model, scores = self.predictor, self.predictor.model, self.predictor.record.regression
         net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
@@ -267,11 +259,8 @@ class Predictor:
         return Reading(self, inputs, examples, means, was_cut, name)
 
     def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> list[Input]:
-        """Return each text as the model reads it.
-
-        Raises:
-            InputError: one is empty, or of another kind than the model's.
-        """
+        """Return each text as the model reads it; raise InputError for one that is empty, or of another kind than the
+        model's."""
         wanted, labels, described = 2 if self.record.pairs else 1, self.labels, self.description
         inputs = []
         for number, text in enumerate(texts):
@@ -300,11 +289,10 @@ class Predictor:
 
         Args:
             parts: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``.
-            name: of an input by its number, for errors.
             may_be_cut: whether texts may be cut where the options say so.
 
-        Raises:
-            InputError: a sentence has no token; a text is too long and may not be cut; there is no room for text.
+        Raise InputError where a sentence has no token, a text is too long and may not be cut, or there is no room for
+        text.
         """
         cfg, dictionary, length = self.options, self.text.dictionary, self.model.prompt_length
         sizes = [np.array([len(ids) for ids in part], np.int64) for part in parts]

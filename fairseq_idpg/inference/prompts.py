@@ -44,9 +44,8 @@ class Vocabulary:
             source: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder.
             bpe, vocab: what --bpe and --vocab name; they win.
 
-        Raises:
-            InputError: no dictionary; symbols are numbers and no encoder was named; an encoder of another dictionary,
-                or one whose files are missing or damaged.
+        Raise InputError where there is no dictionary, or its encoder is not named, is another's, or is missing or
+        damaged.
         """
         path = source / "input0" / "dict.txt" if source.is_dir() else source
         dictionary, encoder = load_dictionary(str(path)), None
@@ -94,11 +93,7 @@ class NearestWords:
     def find(self, rows: Tensor, top: int, what: str = "--top") -> list[list[tuple[str, float]]]:
         """Return the nearest words of R x d rows, for each row ``top`` words and cosines, nearest first.
 
-        Args:
-            what: names ``top`` in errors.
-
-        Raises:
-            InputError: there are not so many words.
+        Raise InputError, which names ``top`` as ``what``, where there are not so many words.
         """
         if not 1 <= top <= len(self.candidates):
             raise InputError(f"{what} {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")

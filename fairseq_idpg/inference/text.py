@@ -33,10 +33,7 @@ MOST_WORDS = 100_000  # whose vectors are kept
 class TextEncoder:
     """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one.
 
-    Attributes:
-        dictionary: the encoder's symbols, <mask> at their end.
-        folder: where its files are.
-        max_length: tokens that are kept of a sentence, as --max-length of ``python -m preprocess``.
+    ``folder``: where its files are; ``max_length``: tokens that are kept of a sentence, as python -m preprocess does.
     """
 
     def __init__(self, encoder: Encoder, folder: Path, max_length: int | None = None):
@@ -84,11 +81,8 @@ def task_dictionary(symbols: Sequence[str]) -> Dictionary:
 
 
 def load_dictionary(path: str) -> Dictionary:
-    """Return a dict.txt as the task reads it, <mask> at its end.
-
-    Raises:
-        InputError: it does not exist or is no dictionary.
-    """
+    """Return a dict.txt as the task reads it, <mask> at its end; raise InputError where it is missing or no
+    dictionary."""
     try:
         return SentencePredictionTask.load_dictionary(path)
     except Exception as error:  # fairseq raises that, of bytes that are no UTF-8
@@ -99,13 +93,11 @@ def find_text_encoder(record: Record, named: File, others: Iterable[Path], what:
     """Return the encoder that a checkpoint's data was made with.
 
     Args:
-        record: of the checkpoint.
         named: the folder of its files, if somebody has named it; then no other is looked at.
         others: folders where it may be besides the one that is recorded, and for GPT-2's where it is downloaded to.
         what: the checkpoint, for errors.
 
-    Raises:
-        InputError: it is in none of them, is another one, or nothing is recorded of it and no folder was named.
+    Raise InputError where it is in none of them, is another one, or nothing is recorded of it and no folder was named.
     """
     if named is None and record.bpe is None:
         raise InputError(
@@ -173,8 +165,7 @@ class MeanVectors:
     def rows(self, parts: Sequence[list[Tensor]]) -> Tensor:
         """Return N x width, of texts whose sentences have these ids, each closed by ``</s>``.
 
-        Raises:
-            ModelLost: the file is gone, or no longer the one that was named.
+        Raise ModelLost where the file is gone, or no longer the one that was named.
         """
         sentences = [self.text.decode([ids[:-1].tolist() for ids in part]) for part in parts]
         texts = [text_words(" ".join(both)) for both in zip(*sentences)]
@@ -216,13 +207,9 @@ def versions(source: Path) -> list[tuple[int, ...]]:
 
 
 def find_vectors(source: File, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
-    """Return the word vectors that a model reads; None for one that reads none, whatever is named.
+    """Return the word vectors that a model reads, from the file ``source``; None for a model that reads none.
 
-    Args:
-        source: the file of vectors, if somebody has named it.
-
-    Raises:
-        InputError: it is needed and was not named, is not there, or is another than in training.
+    Raise InputError where they are needed and not named, are not there, or are others than in training.
     """
     if model.method is None or model.method.representation != GLOVE:
         return None

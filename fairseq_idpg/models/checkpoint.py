@@ -69,9 +69,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         """Take the encoder's weights from a checkpoint; heads and prompts in it are left aside.
 
         Those that are frozen become the file's own, so that no memory is spent on them; what is trained is copied.
-
-        Raises:
-            InputError: it does not fit --arch, or lacks what the model reads.
+        Raise InputError where it does not fit --arch, or lacks what the model reads.
         """
         state = {name: value for name, value in backbone.weights.items() if not name.startswith(HEADS)}
         state.setdefault(VERSION, self._everything()[VERSION])
@@ -165,10 +163,8 @@ class SavesTrainableOnly(BaseFairseqModel):
         """Complete a checkpoint from the loaded backbone, in place; one of fairseq's own is a start for the encoder.
 
         A checkpoint is this package's if it holds a fingerprint. Then nothing but the frozen backbone may be missing:
-        the head and the method that this model was built with are random.
-
-        Raises:
-            InputError: the checkpoint's backbone, head, method or options are not this model's.
+        the head and the method that this model was built with are random. Raise InputError where the checkpoint's
+        backbone, head, method or options are not this model's.
         """
         self._check_not_merged()
         whole = self._everything()

@@ -32,21 +32,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What the task knows of its data.
-
-    Attributes:
-        task_cfg: the task's options.
-        dictionary: of the text.
-        encode: text -> ids, as the data folder was encoded.
-        record: of the folder; None where the model will read something else.
-        follow: told of the order of a checkpoint's classes; None where there are none.
-    """
+    """What the task knows of its data."""
 
     task_cfg: Any
     dictionary: Dictionary
-    encode: Callable[[str], list[int]]
-    record: Record | None
-    follow: Callable[[list[str]], None] | None
+    encode: Callable[[str], list[int]]  # text -> ids, as the data folder was encoded
+    record: Record | None  # of the folder; None where the model will read something else
+    follow: Callable[[list[str]], None] | None  # told of the order of a checkpoint's classes, if there are any
 
     def to_keep(self, training: bool, reads_vectors: bool = False) -> KeptRecord:
         """What checkpoints keep of the data."""
@@ -58,8 +50,7 @@ class DataFacts:
 def complete_options(cfg: Any, data: DataFacts) -> None:
     """Put the options of the model as they take effect into ``cfg``, which every checkpoint keeps.
 
-    Raises:
-        InputError: the --arch takes no method, or the method's options fit neither each other nor the data.
+    Raise InputError where the --arch takes no method, or the method's options fit neither each other nor the data.
     """
     if getattr(cfg, "method", None) is None:
         raise InputError(
@@ -84,11 +75,8 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
 def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     """Give a model what its backbone does not: starting values, what its checkpoints keep, groups of its optimizer.
 
-    Args:
-        training: it is a new one, so it gets starting values too; else a checkpoint brings them.
-
-    Raises:
-        InputError: a starting value cannot be had, or an option changes nothing.
+    ``training``: it is a new one, so it gets starting values too; else a checkpoint brings them. Raise InputError where
+    a starting value cannot be had, or an option changes nothing.
     """
     cfg, method = model.args, model.method
     model.kept[SECTION] = data.to_keep(training, method is not None and method.representation == GLOVE)

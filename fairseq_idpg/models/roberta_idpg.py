@@ -91,11 +91,10 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "RobertaIDPGModel":
-        """Build the model and fill it from ``cfg.backbone``; a model without its backbone is never returned
-        as ready (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them).
+        """Build the model and fill it from ``cfg.backbone``; a model without its backbone is never returned as ready
+        (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them).
 
-        Raises:
-            InputError: options contradict each other; the backbone is missing, damaged or of another size.
+        Raise InputError where options contradict each other, or the backbone is missing, damaged or of another size.
         """
         fill_method_options(cfg)
         options: Any = OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else vars(cfg)
@@ -186,7 +185,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         classification_head_name: str | None = None,
         **kwargs: Any,
     ):
-        """RoBERTa's forward with what the method injects.
+        """RoBERTa's forward with what the method injects: (B x T' x d features or B x classes logits, extra).
 
         Args:
             src_tokens: B x T, the raw input; M(x) is computed from it.
@@ -198,11 +197,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             mask_index: B, index of the template's ``<mask>`` in each row of what the encoder reads (from the task).
             inspect: sees what is injected, and gives what takes its place.
 
-        Returns:
-            As fairseq's RobertaModel: (B x T' x d features or B x classes logits, extra).
-
-        Raises:
-            InputError: the backbone was not loaded; the batch does not say where the prompt goes, or lacks vectors.
+        Raise InputError where the backbone was not loaded, or the batch does not say where the prompt goes or lacks
+        vectors.
         """
         if not self.backbone_loaded:
             raise InputError(

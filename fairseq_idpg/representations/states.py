@@ -23,12 +23,9 @@ EXACT = "model"
 
 
 class StateCache(RowCache):
-    """The states of a split that enter a layer: d numbers for each token of each example.
+    """The states of a ``split`` that enter a ``layer``: d numbers for each token of each example.
 
-    Args:
-        split: its name, for the log.
-        layer: the layer that they enter.
-        rounded: whether the file keeps them in float16, whatever the backbone's precision is.
+    ``rounded``: whether the file keeps them in float16, whatever the backbone's precision is.
     """
 
     option, what, exact = "--state-cache", "states", EXACT

@@ -82,12 +82,10 @@ def read_checkpoint(path: str, option: str, **how: bool) -> tuple[dict[str, Any]
 
 
 def read_backbone(path: str) -> Backbone:
-    """Read the backbone's checkpoint.
+    """Read the backbone's checkpoint, whose tensors stay in the file until they are needed.
 
-    Its tensors stay in the file until they are needed, and a file that is known is not looked through again.
-
-    Raises:
-        InputError: see ``read_file``; it holds only what was trained.
+    A file that is known is not looked through again. Raise InputError as ``read_file`` does, and for what was trained
+    alone.
     """
     note, opened = load_note(path), os.stat(path) if os.path.exists(path) else None
     args, weights = read_checkpoint(path, "--backbone", mapped=True, checked=note is not None and bool(note.digests))

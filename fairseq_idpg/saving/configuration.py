@@ -51,14 +51,10 @@ Options = dict[str, Any]
 
 
 def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
-    """Return the configuration that a model may be built from.
+    """Return the configuration that a model may be built from; ``what``: the option and the file, for errors.
 
-    Args:
-        what: the option and the file, for errors.
-
-    Raises:
-        InputError: another task, model or criterion; an option that is not of its type; a model that is much larger
-            than its tensors.
+    Raise InputError for another task, model or criterion, an option that is not of its type, and a model that is much
+    larger than its tensors.
     """
     found = recorded_options(state)
     names = {section: options.get("_name") for section, options in found.items()}
@@ -175,13 +171,10 @@ STOCK_TYPES = _stock_types()
 
 
 def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = False) -> Options:
-    """Return the ``options`` that ``types`` declares.
+    """Return the ``options`` that ``types`` declares, and with ``report`` warn of those that this version does not
+    know.
 
-    Args:
-        report: say which ones are left out, because this version does not know them.
-
-    Raises:
-        InputError: one is not of its type, a size that no model has, or a seed that numpy does not take.
+    Raise InputError for one that is not of its type, a size that no model has, and a seed that numpy does not take.
     """
     for name, value in options.items():
         if name not in types:

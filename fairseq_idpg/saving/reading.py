@@ -30,8 +30,7 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
             what is written to them stays in this process.
         checked: this very file was found whole and finite before, so that only its form is looked at.
 
-    Raises:
-        InputError: it cannot be read, is damaged, is no checkpoint, or holds what only running code could make.
+    Raise InputError where it cannot be read, is damaged, is no checkpoint, or holds what only running code could make.
     """
     try:
         shared = os.path.isdir(path)
@@ -63,8 +62,7 @@ def load_state(path: str, option: str, overrides: dict[str, Any] | None = None, 
         builds: whether a model is made from it. Where training goes on, or starts from a backbone, only its tensors
             and its progress are read.
 
-    Raises:
-        InputError: see ``read_file`` and ``buildable``.
+    Raise InputError as ``read_file`` and ``buildable`` do.
     """
     what = f"{option} {path}"
     if not builds and os.path.isdir(path):

@@ -116,13 +116,8 @@ def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[st
     """Return the classes of a model with the record ``theirs``, as the folder with the record ``ours`` calls them.
 
     In the order of the model's logits; [] of one for scores. Classes are the same if the table of tasks gives them one
-    meaning; where it knows nothing of a task, if they have the same name.
-
-    Args:
-        training: the model goes on to be trained on the folder, whose labels may come to mean something else.
-
-    Raises:
-        InputError: the folder's labels mean something else.
+    meaning; where it knows nothing of a task, if they have the same name. Raise InputError where the folder's labels
+    mean something else, unless the model goes on in ``training`` on the folder, whose labels may come to mean that.
     """
     names = theirs.labels or []
     try:
@@ -150,11 +145,8 @@ class KeptRecord:
         return asdict(self.of_model)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take a checkpoint's record over.
-
-        Raises:
-            InputError: this run cannot read its data as the model was trained.
-        """
+        """Take a checkpoint's record over; raise InputError where this run cannot read its data as the model was
+        trained."""
         theirs = read_record(state)
         check_same_data(theirs, self.ours, self.data)
         digests = [sorted(record.vectors.values()) for record in (theirs, self.ours) if record.vectors]

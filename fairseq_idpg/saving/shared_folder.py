@@ -40,12 +40,10 @@ Rows = list[list[Any]]
 
 
 def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
-    """Write both files into ``folder``.
+    """Write both files into ``folder``: what was trained, under the names of the checkpoint, and what it is.
 
-    Args:
-        tensors: what was trained, under the names of the checkpoint.
-        config: all of ``KEYS`` but the format and the checksum: "data" is the record, "backbone" has "name", "path" and
-            "tensors_sha256", "options" those of ``SECTIONS``.
+    ``config``: all of ``KEYS`` but the format and the checksum: "data" is the record, "backbone" has "name", "path" and
+    "tensors_sha256", "options" those of ``SECTIONS``.
     """
     own = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}  # none shares memory
     whole = {"format": FORMAT, **config}
@@ -58,10 +56,8 @@ def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
 def read_shared(path: str, what: str) -> dict[str, Any]:
     """Return what a checkpoint would hold of it: "model", "cfg" and no progress of a training.
 
-    The backbone is where the folder says, or a neighbour of the folder by the name that it says.
-
-    Raises:
-        InputError: a file is missing, is damaged, or does not belong to the other; ``what`` names the folder.
+    The backbone is where the folder says, or a neighbour of the folder by the name that it says. Raise InputError,
+    which names the folder as ``what``, where a file is missing, is damaged, or does not belong to the other.
     """
     folder = Path(path)
     config, tensors = _read_both(folder, what)
@@ -147,13 +143,8 @@ def use_lines(folder: str, pairs: bool) -> dict[str, str]:
 
 
 def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int) -> str:
-    """Return Markdown.
-
-    Args:
-        name: of the folder.
-        config: what ``config.json`` says.
-        trained: numbers that the tensors hold.
-    """
+    """Return the Markdown of a folder's card from what ``config.json`` says; ``trained``: numbers that the tensors
+    hold."""
     run, backbone, of_model = dict(config["run"]), config["backbone"], config["options"]["model"]
     by_words = of_model.get("predict_with") == "mlm"  # the backbone's LM head predicts
     scores = [

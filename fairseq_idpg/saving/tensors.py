@@ -97,9 +97,7 @@ def has_digest(recorded: Any, digest: Callable[..., str], *values: Any) -> bool:
 def digest_of(value: Any) -> str:
     """Return the SHA-256 of nested dictionaries and lists of tensors and plain values.
 
-    Raises:
-        ValueError: it has too many parts.
-        RecursionError: it is nested too deeply.
+    Raise ValueError where it has too many parts, and RecursionError where it is nested too deeply.
     """
     digest = hashlib.sha256()
     for part in _parts(value, iter(range(PARTS))):

@@ -68,10 +68,7 @@ def build_app(
 ) -> "Front":
     """Return the routes, asked of ``batcher``, behind a ``Front``.
 
-    Args:
-        most_bytes: of the body of a request.
-        most_texts: of a request.
-        hosts: names by which the server may be called; None for any.
+    A request has at most ``most_bytes`` and ``most_texts``. ``hosts``: names of the server; None for any.
     """
     metrics.queue.set_function(lambda: batcher.waiting)
 

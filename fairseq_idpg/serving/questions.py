@@ -17,16 +17,11 @@ Row = dict[str, Any]
 
 
 class Question(NamedTuple):
-    """What is asked of some texts.
-
-    Attributes:
-        tasks: names of those that answer; None for all.
-        prompts: give the prompt rows that each text gets, each with its layer and its ``words`` nearest words.
-    """
+    """What is asked of some texts."""
 
     texts: list[Text]
-    tasks: tuple[str, ...] | None = None
-    prompts: bool = False
+    tasks: tuple[str, ...] | None = None  # names of those that answer; None for all
+    prompts: bool = False  # give the prompt rows that each text gets, each with its layer and its nearest words
     words: int = WORDS
 
     @property
@@ -62,8 +57,7 @@ def text_name(number: int) -> str:
 def read_question(body: bytes, most_texts: int) -> Question:
     """Return a question out of JSON: an object with some of ``KEYS``, each text as in a line of a JSON file.
 
-    Raises:
-        InputError: it is something else, or has more texts than ``most_texts``.
+    Raise InputError where it is something else, or has more texts than ``most_texts``.
     """
     try:
         asked = json.loads(body.decode(), object_pairs_hook=distinct, parse_constant=refuse)

@@ -51,16 +51,9 @@ def place_prompts(
     template: Template | None = None,
     placed: Lengths = (),
 ) -> PromptPlaces:
-    """The places in the examples of a split.
+    """Return the places in the examples of a split, which have these ``lengths``; raise InputError as ``fit`` does.
 
-    Args:
-        cfg: the task's options.
-        split: name of the examples, for errors.
-        lengths: of their sentences.
-        template: what they are put into, if there is one; ``placed``: lengths that the sentences have in it.
-
-    Raises:
-        InputError: see ``fit``.
+    ``template``: what they are put into, if there is one; ``placed``: lengths that the sentences have in it.
     """
     position = cfg.prompt_position
     block = prompt_block(position, prompt_length, dictionary.index(MASK), dictionary.eos())
@@ -85,12 +78,12 @@ class SwappedPairsAppended(FairseqDataset):
     """Every pair, and every pair again with its sentences exchanged (IDPG, appendix A.4), without a copy on disk.
 
     N pairs ``<s> A </s> [</s>] B </s>``, followed by the N pairs ``<s> B </s> [</s>] A </s>`` with the same targets.
+    With ``shuffle`` in a random order, else in that of the data.
 
     Args:
         dataset: fairseq's sentence-prediction dataset of pairs.
         lengths: of their two sentences, N each.
         separators: ``</s>`` between them.
-        shuffle: batches from a random order (else the order of the data, then of the exchanged pairs).
     """
 
     def __init__(self, dataset: FairseqDataset, lengths: Lengths, separators: int, shuffle: bool, seed: int):

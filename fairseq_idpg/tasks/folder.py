@@ -41,11 +41,8 @@ def has_pairs(data: str) -> bool:
 def check_folder(cfg: Any, from_checkpoint: bool) -> None:
     """Check the folder of a task's options before any of its texts is read.
 
-    Args:
-        from_checkpoint: the model is trained, and so has the outputs that it has; the folder may lack labels.
-
-    Raises:
-        InputError: naming a file that is missing or damaged, or the option that disagrees with the folder.
+    ``from_checkpoint``: the model is trained, and so has the outputs that it has; the folder may lack labels. Raise
+    InputError, which names a file that is missing or damaged, or the option that disagrees with the folder.
     """
     data, regression = cfg.data, cfg.regression_target
     label, names = Path(data, "label"), Path(data, "label", "dict.txt")
@@ -75,12 +72,10 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
 
 
 def check_files(data: str, split: str, regression: bool | None, combine: bool = False) -> None:
-    """Every file of a split (``combine``: and of split1, split2 ..., as fairseq reads them) must be undamaged.
+    """Raise InputError where a split does not exist, is empty, or has a damaged file.
 
-    ``regression``: whether labels are scores; None: whether the folder has any.
-
-    Raises:
-        InputError: a file is damaged, or there is no such split, or nothing in it.
+    ``combine``: and split1, split2 ..., as fairseq reads them. ``regression``: whether labels are scores; None: whether
+    the folder has any.
     """
     folder = DataFolder(Path(data), regression)
     if split not in folder.splits:
@@ -95,9 +90,8 @@ def check_files(data: str, split: str, regression: bool | None, combine: bool = 
 def find_questions(data: str, split: str, reports: Sequence[str], examples: int) -> Questions | None:
     """Return which question each example of a split answers; None where examples are no answers.
 
-    Raises:
-        InputError: ``reports`` has a metric of questions, and the folder does not say which there are; there are other
-            splits' examples among them.
+    Raise InputError where a metric of ``reports`` needs questions that the folder does not have, or other splits'
+    examples are among them.
     """
     questions = DataFolder(Path(data)).questions(split)
     if questions is not None and len(questions.number) != examples:
@@ -235,14 +229,10 @@ class LabelOrder:
 
 
 def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bool) -> LabelOrder | None:
-    """The classes of the task's folder; None for scores.
+    """Return the classes of the task's folder; None for scores. ``load`` reads a dict.txt as the task does.
 
-    Args:
-        load: reads a dict.txt as the task does.
-        from_checkpoint: the folder need not have any labels, as the checkpoint will name the classes.
-
-    Raises:
-        InputError: --num-classes is another number than that of the classes.
+    ``from_checkpoint``: the folder may lack labels, as the checkpoint will name the classes. Raise InputError where
+    --num-classes is another number than that of the classes.
     """
     if cfg.regression_target:
         return None

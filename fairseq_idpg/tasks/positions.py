@@ -178,15 +178,11 @@ def separators(cfg: Any) -> int:
 
 
 def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int | None = None) -> int:
-    """Tokens of text that an example may have beside special tokens and a prompt.
+    """Tokens of text that an example may have beside special tokens and a prompt; InputError: there is no room.
 
     Args:
-        cfg: the task's options.
         rows: tokens that the prompt adds, separators around it counted.
         words: tokens of a template, with ``<s>`` and ``</s>``, if the sentences stand in one.
-
-    Raises:
-        InputError: there is no room.
     """
     room = cfg.max_positions - (special_tokens(pairs, separators(cfg)) if words is None else words) - rows
     if room < (2 if pairs else 1):
@@ -198,13 +194,9 @@ def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int |
 
 
 def fit(cfg: Any, split: str, lengths: Lengths, prompt_length: int, rows: int, words: int | None = None) -> Shortener:
-    """What cuts the sentences of a split to the room that a prompt leaves; nothing is ever cut silently.
+    """What cuts the sentences of a split to the room that a prompt leaves, see ``text_room``; it warns of what is cut.
 
-    Args:
-        cfg, rows, words: see ``text_room``.
-
-    Raises:
-        InputError: there is no room, or an example that is too long may not be cut.
+    Raise InputError where there is no room, or an example that is too long may not be cut.
     """
     room = text_room(cfg, len(lengths) == 2, prompt_length, rows, words)
     together = np.sum(lengths, axis=0)

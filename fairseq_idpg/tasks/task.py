@@ -122,10 +122,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     ) -> PromptedDataset:
         """fairseq's dataset of the split, with the prompt's place in every example.
 
-        ``need_labels``: whether a split without labels is refused.
-
-        Raises:
-            InputError: missing, empty or disagreeing files; an example too long for prompt and text together.
+        Raise InputError for missing, empty or disagreeing files, for an example too long for prompt and text together,
+        and, with ``need_labels``, for a split without labels.
         """
         cfg, dictionary = self.cfg, self.source_dictionary
         if self.model_record is not None:

@@ -43,9 +43,8 @@ PIECES = re.compile(r"(\{0\}|\{1\}|<mask>)")
 class Template:
     """A template in tokens: a pure function of the tokens of one example's sentences."""
 
-    parts: tuple[
-        int | tuple[int, ...], ...
-    ]  # the number of a sentence, or tokens of the text; ``<mask>``'s stand alone
+    # the number of a sentence, or tokens of the text; ``<mask>``'s stand alone
+    parts: tuple[int | tuple[int, ...], ...]
     mask_part: int  # which part is ``<mask>``
     spaced: tuple[int, ...]  # the sentences that stand behind a space
     behind_space: Callable[[Sequence[int]], list[int]]  # tokens of a sentence -> those that it has behind a space
@@ -76,16 +75,10 @@ class Template:
 
 
 def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: int, end: int) -> Template:
-    """The template that ``--template`` says.
+    """The template that ``--template`` says, for examples of one sentence or of ``pairs``; the rest are tokens.
 
-    Args:
-        pairs: whether examples have two sentences.
-        encoder: of the data.
-        mask, start, end: tokens.
-
-    Raises:
-        InputError: ``<mask>`` or a sentence does not stand in it once, or something else that is special does; it has
-            words that cannot be encoded.
+    Raise InputError where ``<mask>`` or a sentence does not stand in it once, something else that is special does, or
+    its words cannot be encoded.
     """
     pieces = [piece for piece in PIECES.split(text.strip()) if piece]
     wanted = [MASK, "{0}", *(["{1}"] if pairs else [])]
@@ -126,10 +119,7 @@ def naming(option: str) -> Iterator[None]:
 class Phrased(Shortener):
     """Puts the sentences of each example into a template, cut to the room that its words leave.
 
-    Args:
-        template: in tokens.
-        alone: N lengths of each sentence in the data.
-        shorten: cuts them, as long as they are in their places.
+    ``alone``: N lengths of each sentence in the data; ``shorten`` cuts them, as long as they are in their places.
     """
 
     def __init__(self, template: Template, alone: Lengths, shorten: Shortener):
@@ -167,12 +157,10 @@ class Phrased(Shortener):
 
 
 def in_places(template: Template, own: Lengths, orders: Sequence[Sequence[Any]]) -> Lengths:
-    """The lengths that sentences have in their places in a template.
+    """The lengths that sentences have in their places in a template, from their ``own`` lengths alone.
 
-    Args:
-        own: their lengths alone.
-        orders: the tokens of these sentences, closed by ``</s>``: one data set for each place. Exchanged pairs are a
-            second such list in the other order, whose examples follow the first's.
+    ``orders``: the tokens of these sentences, closed by ``</s>``: one data set for each place. Exchanged pairs are a
+    second such list in the other order, whose examples follow the first's.
     """
     found = list(own)
     for number in template.spaced:
@@ -228,13 +216,8 @@ class ClassWords:
 def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
     """Put template and verbalisers of ``--predict-with mlm`` into the model's options ``cfg``, in place.
 
-    The verbalisers become one word for each class, in the order of the classes.
-
-    Args:
-        record: of the data.
-
-    Raises:
-        InputError: an option has no effect; there is no template for this data; not one word for each class.
+    The verbalisers become one word for each class, in the order of the classes. Raise InputError where an option has no
+    effect, there is no template for this data, or not one word for each class.
     """
     if not predicts_words(cfg):
         unused = [name for name in ("template", "verbalisers") if getattr(cfg, name, None) is not None]
@@ -271,12 +254,7 @@ def find_phrasing(
 def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
     """``bad,good`` in the order of the classes, or ``1=good,0=bad`` -> a word for each class.
 
-    Args:
-        labels: the classes; empty where the data does not name them.
-        count: of the classes.
-
-    Raises:
-        InputError: not one word for each class.
+    ``labels`` is empty where the data does not name the classes. Raise InputError unless there is one word for each.
     """
     given = [part.strip() for part in text.split(",")]
     if all("=" in part.strip("=") for part in given):

@@ -19,9 +19,7 @@ WITHOUT_GPU = f"free some of it, or do without the GPU {ON_CPU}"
 @contextlib.contextmanager
 def taking_memory(what: str, remedy: str) -> Iterator[None]:
     """Around what may not fit into memory: raise ModelFault for a RuntimeError that speaks of it.
-
-    What was computed until then is let go.
-    """
+    What was computed until then is let go."""
     try:
         yield
     except RuntimeError as error:

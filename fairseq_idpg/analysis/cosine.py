@@ -44,6 +44,7 @@ from ..tasks.positions import (
     insertion_index,
     kept_lengths,
     prompt_block,
+    text_room,
 )
 from ..training.arguments import parse_overrides
 
@@ -51,7 +52,6 @@ TOP = (100, 200, 300)  # the paper's
 LARGEST = 2**16  # of groups, and of a batch
 HIGHEST = TASKS["STS-B"].scale  # scores are shown from 0 to this
 PANEL = (4.2, 3.8)  # inches
-SPECIAL = 2  # <s> and </s>
 
 # Where a prompt of pairs stands in a single sentence. What follows it stays the same: position 2 is in front of a
 # sentence, as 0 is, and 3 in front of the closing </s>, as 1 is.
@@ -63,9 +63,7 @@ SINGLE_POSITION = {0: 0, 1: 1, 2: 0, 3: 1, 4: 4}
 
 def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
     """Return N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files.
-
-    Raise InputError for single sentences, classes, no labels, or scores outside 0 to ``largest``.
-    """
+    Raise InputError for single sentences, classes, no labels, or scores outside 0 to ``largest``."""
     if len(data.inputs) < 2 or not data.regression:
         found = "classes, no scores (no label/*.label)" if len(data.inputs) == 2 else "single sentences (no input1)"
         raise InputError(f"{data.path} has {found}: give a folder of pairs with scores such as STS-B-bin")
@@ -107,16 +105,10 @@ def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float | N
 
 def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, position: int) -> PromptedDataset:
     """Return the sentences of ``part`` (input0 or input1), each alone, batched by length.
-
-    A sentence without room beside the prompt is cut at its end (``places.shorten.cut`` says which).
-    """
+    A sentence without room beside the prompt is cut at its end (``places.shorten.cut`` says which)."""
     cfg, dictionary, length = loaded.task.cfg, loaded.task.source_dictionary, loaded.prompt_length
     block = prompt_block(position, length, dictionary.index(MASK), dictionary.eos())
-    room = cfg.max_positions - SPECIAL - len(block)
-    if room < 1:
-        raise InputError(
-            f"the {len(block)} prompt rows of {loaded.path} leave no room for text: give another checkpoint"
-        )
+    room = text_room(cfg, False, length, len(block))
     check_files(data, split, None)
     sentences = read_sentences(data, part, split, dictionary, combine=False)
     lengths = [sentence_lengths(sentences)]
@@ -170,9 +162,7 @@ def compare(loaded: LoadedModel, name: str, scores: np.ndarray, args: argparse.N
 
 def ranked(cosines: np.ndarray, scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
     """Return correlations, and the groups of the scores of the pairs with the highest cosines.
-
-    Of pairs with the same cosine the earlier are first.
-    """
+    Of pairs with the same cosine the earlier are first."""
     order = np.argsort(-cosines, kind="stable")
     top = {str(k): count_groups(scores[order[:k]], args.groups) for k in args.top_k or TOP}
     return {**correlations(cosines, scores), "top": top, "cosines": cosines.tolist()}

@@ -71,9 +71,7 @@ def key_bias(padding: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
 
 def added_to_scores(padding: Tensor | None, prefix: Prefix | None, length: int, dtype: torch.dtype) -> Tensor | None:
     """B x 1 x 1 x (p + T), ``key_bias`` of a text with ``prefix`` in front; None where all keys take part.
-
-    ``length``: T; ``padding``: B x T, or None without pads.
-    """
+    ``length``: T; ``padding``: B x T, or None without pads."""
     if prefix is not None and prefix.padding is not None:
         own = prefix.padding.new_zeros(len(prefix.padding), length) if padding is None else padding
         return key_bias(torch.cat([prefix.padding, own], 1), 0, dtype)
@@ -147,15 +145,10 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
 
 
 class OpenEncoderLayer(TransformerEncoderLayerBase):
-    """LN(x + f(x)) for f = attention, then for f = feed-forward.
+    """LN(x + f(x)) for f = attention, then for f = feed-forward."""
 
-    Attributes:
-        index: the place in the stack, from 0.
-        skips_pads: what leaves the layer is 0 at pads, of which nothing but attention is computed.
-    """
-
-    index: int
-    skips_pads = False
+    index: int  # the place in the stack, from 0
+    skips_pads = False  # what leaves the layer is 0 at pads, of which nothing but attention is computed
 
     def __init__(self, cfg):
         super().__init__(cfg)
@@ -187,17 +180,12 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
 
 
 class OpenTransformerEncoder(TransformerEncoder):
-    """The stack of layers.
-
-    ``forward`` restates fairseq's: there the device is asked before every layer whether there are pads, and nothing can
-    enter between two layers.
-
-    Attributes:
-        checkpointed_from: the first layer of which autograd keeps the input alone; it is run again for the gradient.
-    """
+    """The stack of layers. ``forward`` restates fairseq's: there the device is asked before every layer whether there
+    are pads, and nothing can enter between two layers."""
 
     def __init__(self, args, dictionary, embed_tokens):
         super().__init__(args, dictionary, embed_tokens)
+        # the first layer of which autograd keeps the input alone; it is run again for the gradient
         self.checkpointed_from = len(self.layers)
         for index, layer in enumerate(self.layers):
             layer.index = index
@@ -219,15 +207,13 @@ class OpenTransformerEncoder(TransformerEncoder):
         """The embedding and the layers, with what ``injection`` adds at each of them.
 
         Args:
-            src_tokens: B x T, with placeholders where rows of the input go.
+            src_tokens: B x T, with placeholders where rows of the input go; ``room`` says where, if there are some.
             token_embeddings: B x T x d, instead of the word embeddings.
-            room: where these are, if there are some.
             padded: whether there are pads; None: not known, see ``_padding``.
             start: what lies below it is not run.
 
-        Returns:
-            ``encoder_out``: [T x B x d]; ``encoder_states``: on request the states before the first layer that is run
-            and after each, T x B x d each.
+        Return ``encoder_out``, [T x B x d], and ``encoder_states``: on request those before the first layer that is run
+        and after each.
         """
         # The embedding, with rows of the words and the input in it. Late rows may be made from it further up, also in a
         # pass that begins above it, so it is computed when it is asked for, once.
@@ -284,11 +270,8 @@ class OpenTransformerEncoder(TransformerEncoder):
         return states.x
 
     def _padding(self, tokens: Tensor, padded: bool | None) -> Tensor | None:
-        """B x T, true at pads, or None without any.
-
-        Where nobody has told, a CPU is asked; a GPU is not, because the answer would have to be waited for: a mask
-        without pads gives the same but for rounding.
-        """
+        """B x T, true at pads, or None without any. Where nobody has told, a CPU is asked; a GPU is not, because the
+        answer would have to be waited for: a mask without pads gives the same but for rounding."""
         if padded is False:
             return None
         padding = tokens.eq(self.padding_idx)
@@ -312,9 +295,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         self, tokens: Tensor, given: Tensor | None, injection: Injection, room: Room, word_states: Callable[[], States]
     ) -> Tensor | None:
         """B x T' x d word embeddings, ``given`` or the words' own, with ``words`` and ``input`` in them.
-
-        With these two empty: ``given``, None for the words' own.
-        """
+        With these two empty: ``given``, None for the words' own."""
         words, rows = injection.words, injection.input
         if words is None and rows is None:
             return given
@@ -333,9 +314,7 @@ class OpenTransformerEncoder(TransformerEncoder):
 @contextmanager
 def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
     """Run a block with ``module`` in training or in evaluation mode (no dropout) and put each part's mode back.
-
-    Without ``Module.train``, whose way through all parts takes six times as long, 2 ms a step for 24 layers.
-    """
+    Without ``Module.train``, whose way through all parts takes six times as long, 2 ms a step for 24 layers."""
     others = [part for part in module.modules() if part.training is not training]
     try:
         for part in others:

@@ -14,11 +14,8 @@ from torch import Tensor, nn
 
 
 class States(NamedTuple):
-    """The states of a sequence at one place of the encoder.
-
-    Prompt rows of the input stand in their places; rows that joined below stand behind the text, in the order in which
-    they came.
-    """
+    """The states of a sequence at one place of the encoder. Prompt rows of the input stand in their places; rows that
+    joined below stand behind the text, in the order in which they came."""
 
     x: Tensor  # T x B x d
     padding: Tensor | None = None  # B x T, true at pads, or None where there are none
@@ -210,9 +207,7 @@ def add_to_words(x: Tensor, rows: Tensor) -> Tensor:
 
 def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, pad: int) -> Tensor:
     """As ``add_to_words``, to the text of T' x B x d embeddings, in which a prompt stands.
-
-    Text moves behind the prompt's rows. Of separators around them, ``</s> prompt </s>``, all text stands in front.
-    """
+    Text moves behind the prompt's rows. Of separators around them, ``</s> prompt </s>``, all text stands in front."""
     in_text = room.text.ne(pad).sum(1, keepdim=True)  # B x 1
     count = min(room.text.size(1), len(rows))
     index = torch.arange(count, device=x.device)[None]

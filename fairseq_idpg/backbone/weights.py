@@ -77,9 +77,7 @@ class Backbone:
 
 def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> None:
     """Raise InputError unless sizes and dictionary are the backbone's.
-
-    Compared are what the checkpoint records, the length of its tables, and the symbols of a dict.txt beside it.
-    """
+    Compared are what the checkpoint records, the length of its tables, and the symbols of a dict.txt beside it."""
     theirs = {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
     theirs["max_positions"] = backbone.weights[STACK + "embed_positions.weight"].size(0) - dictionary.pad() - 1
     for name, value in theirs.items():
@@ -107,9 +105,7 @@ def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> Non
 
 def as_own(weights: dict[str, Tensor], parameters: dict[str, nn.Parameter]) -> dict[str, Tensor]:
     """Weights that can take the place of ``parameters`` of the same names: of their type, none in another's memory.
-
-    Those of parameters that are trained are copies.
-    """
+    Those of parameters that are trained are copies."""
     found, end = {}, 0
     for name, value in sorted(weights.items(), key=lambda item: item[1].data_ptr()):
         own, begin = parameters.get(name), value.data_ptr()
@@ -141,9 +137,7 @@ class SharedWeights(NamedTuple):
 
     def check(self, model: Any) -> None:
         """Raise ModelLost where the file was written to since.
-
-        One that was removed, or another one that was put in its place, does no harm: what was opened is still there.
-        """
+        One that was removed, or another one that was put in its place, does no harm: what was opened is still there."""
         parameter = model.get_parameter(self.name)
         try:
             now = os.stat(self.path)

@@ -15,7 +15,7 @@ choice of the best checkpoint, and the best score so far be forgotten. The task 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from preprocess.split_scores import BY_CHOICE, METRICS, OF_QUESTIONS, OF_TEXTS, 
 from ..errors import InputError
 from ..metrics import REPORT, reported
 from ..models.heads import OTHER_WORDS
+from ..names import documented
 
 PREDICTED = ("pred", "targ")
 # of each example, in a validation; fairseq does not print what begins with an underscore
@@ -51,25 +52,19 @@ CORRELATIONS = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman"
 class SentencePredictionIDPGCriterionConfig(SentencePredictionConfig):
     """Options of the criterion besides fairseq's; each is ``report_`` and a metric of preprocess/split_scores.py."""
 
-    report_acc_and_macro_f1: bool = field(
-        default=False, metadata={"help": "log macro_f1, the mean of the classes' F1, and its mean with the accuracy"}
+    report_acc_and_macro_f1: bool = documented(
+        "log macro_f1, the mean of the classes' F1, and its mean with the accuracy", False
     )
-    report_choice_accuracy: bool = field(
-        default=False,
-        metadata={"help": "log choice_accuracy: of how many questions the likeliest answer is a right one (COPA)"},
+    report_choice_accuracy: bool = documented(
+        "log choice_accuracy: of how many questions the likeliest answer is a right one (COPA)", False
     )
-    report_f1a_and_em: bool = field(
-        default=False,
-        metadata={
-            "help": "log f1a, F1 over all answers, em, the questions without a mistake, and their mean (MultiRC)"
-        },
+    report_f1a_and_em: bool = documented(
+        "log f1a, F1 over all answers, em, the questions without a mistake, and their mean (MultiRC)", False
     )
-    report_choice_f1_and_em: bool = field(
-        default=False,
-        metadata={
-            "help": "log choice_f1 and choice_em, the agreement of each question's likeliest answer with a right one "
-            "in its words and as a whole, and their mean (ReCoRD)"
-        },
+    report_choice_f1_and_em: bool = documented(
+        "log choice_f1 and choice_em, the agreement of each question's likeliest answer with a right one "
+        "in its words and as a whole, and their mean (ReCoRD)",
+        False,
     )
 
 
@@ -143,9 +138,7 @@ def check_extra_loss(criterion: Any, added: str | None) -> None:
 
 def log_correlations(logging_outputs: list[dict[str, Any]]) -> None:
     """Log correlations that are always numbers, where they are asked for.
-
-    Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: those logged first stay.
-    """
+    Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: those logged first stay."""
     if any("report_pearson_and_spearman" in log for log in logging_outputs):
         for key, part in CORRELATIONS.items():
             metrics.log_derived(key, correlation(part))
@@ -166,9 +159,7 @@ def correlation(part: str) -> Callable[[Any], float]:
 
 def spread(values: list[float], device: torch.device) -> Tensor:
     """This process's n values in its row of a table: world x (1 + most values of any process), n first, else zeros.
-
-    Every process calls it for every batch: fairseq gives those that have run out of data a batch to ignore.
-    """
+    Every process calls it for every batch: fairseq gives those that have run out of data a batch to ignore."""
     most = torch.tensor(len(values), device=device)
     dist.all_reduce(most, op=dist.ReduceOp.MAX)
     table = torch.zeros(dist.get_world_size(), 1 + int(most), dtype=torch.float64, device=device)

@@ -61,9 +61,7 @@ class StandardInput:
 
 class TextFile:
     """Texts of a file, a few at a time; raise InputError where there is no such file.
-
-    ``path``: ``-`` for standard input; with the suffix .gz it is unpacked. ``layout``: a name of ``LAYOUTS``.
-    """
+    ``path``: ``-`` for standard input; with the suffix .gz it is unpacked. ``layout``: a name of ``LAYOUTS``."""
 
     def __init__(self, path: str, layout: str):
         self.layout = layout
@@ -160,9 +158,7 @@ def of_json(line: str) -> Text:
 
 def of_value(value: Any) -> Text:
     """Return the text of a value, see ``JSON_FORM``; leave other keys of an object aside.
-
-    Raise ValueError where it has another form, or half of a surrogate pair.
-    """
+    Raise ValueError where it has another form, or half of a surrogate pair."""
     if isinstance(value, dict):
         one, *both = map(value.get, KEYS)
         value = both if one is None else one if both == [None, None] else None
@@ -247,9 +243,7 @@ def row(found: Found) -> dict[str, Any]:
 
 def cells(found: Found) -> dict[str, str]:
     """Return the columns of a table, of several tasks TASK.label and so on, with the probability of the label alone.
-
-    Names of tasks and classes are a stranger's, perhaps: control characters in them are written as in Python.
-    """
+    Names of tasks and classes are a stranger's, perhaps: control characters in them are written as in Python."""
     values = row(found)
     of_tasks = values.pop("tasks", {})
     columns = {f"{task}.{name}": value for task, answer in of_tasks.items() for name, value in answer.items()}

@@ -20,11 +20,8 @@ Span = tuple[int, int]  # of the tokens of a sentence and its </s>: the first, a
 def from_pretrained(
     path: str | Path, checkpoint_file: str, data: str | None = None, **options: Any
 ) -> "IDPGHubInterface":
-    """Return the model in ``path/checkpoint_file``, or of a folder to share.
-
-    ``data``: from ``path`` on where it begins with a dot, as in fairseq. ``options``: as of ``load``; on the CPU unless
-    they name a ``device``.
-    """
+    """Return the model in ``path/checkpoint_file``, or of a folder to share. ``data``: from ``path`` on where it begins
+    with a dot, as in fairseq. ``options``: as of ``load``; on the CPU unless they name a ``device``."""
     if data is not None and str(data).startswith("."):
         data = os.path.abspath(Path(path, data))
     checkpoint = path if Path(path, CONFIG).is_file() else Path(path, checkpoint_file)
@@ -93,9 +90,7 @@ class IDPGHubInterface(nn.Module):
 
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
         """Return B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained).
-
-        Raise InputError for log-probabilities of a model of scores; ModelLost as ``check_backbone``.
-        """
+        Raise InputError for log-probabilities of a model of scores; ModelLost as ``check_backbone``."""
         if self.predictor.record.regression and not return_logits:
             raise InputError("this model gives scores, which have no log-probabilities: give return_logits=True")
         net_input, _ = self._batch(torch.atleast_2d(tokens))

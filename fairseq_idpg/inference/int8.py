@@ -68,9 +68,7 @@ def put_in_int8(stack: Any) -> None:
 
 def multiplies_exactly() -> bool:
     """Return whether this CPU's products of int8 matrices are right.
-
-    Without instructions for them (VNNI, AMX) torch's library adds pairs of products in 16 bits, which overflow.
-    """
+    Without instructions for them (VNNI, AMX) torch's library adds pairs of products in 16 bits, which overflow."""
     draw = torch.Generator().manual_seed(0)
     numbers = torch.randint(-LARGEST, LARGEST + 1, (16, 64), generator=draw)
     extremes = torch.full((1, 64), LARGEST)

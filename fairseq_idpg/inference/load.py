@@ -105,9 +105,7 @@ def open_checkpoint(
     shares: bool = False,
 ) -> Predictor:
     """``load`` of one checkpoint, on the folder ``data`` instead of that of the training.
-
-    ``shares``: the backbone is for several tasks, so that no method is merged into it.
-    """
+    ``shares``: the backbone is for several tasks, so that no method is merged into it."""
     what = f"checkpoint {path}"
     target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
     if fp16 and target.type == "cpu":
@@ -164,9 +162,7 @@ def recorded(state: dict[str, Any], what: str) -> Record:
 
 def keep_beginnings(cfg: Any, truncate: bool) -> None:
     """Let texts that may be cut lose their ends: what is kept of one must not depend on its number in a file.
-
-    ``truncate``: all may be cut, whatever the training allowed.
-    """
+    ``truncate``: all may be cut, whatever the training allowed."""
     if truncate:
         cfg.shorten_data_split_list = ""
     if truncate or str(cfg.shorten_method) == "random_crop":
@@ -214,8 +210,6 @@ def load_trained(
 
     Raise InputError as ``load_state`` does, and where the model does not fit ``dictionary`` or its backbone is missing.
     """
-    if not path:
-        raise InputError(f"{option} is empty: name a checkpoint")
     state = load_state(path, option, {**NO_CACHES, **overrides})
     check(state["cfg"].model)
     if dictionary is not None:
@@ -251,13 +245,11 @@ def build_trained(state: dict[str, Any], path: str, option: str, dictionary: Dic
 
 def load_untrained(path: str, dictionary: Dictionary) -> LoadedModel:
     """Return the untouched backbone: nothing injected, nothing trained.
-
-    Raise InputError where it is missing, does not record its size, or has another dictionary.
-    """
+    Raise InputError where it is missing, does not record its size, or has another dictionary."""
     backbone = read_backbone(backbone_path(path))
     positions = backbone.args.get("max_positions", 512)
     options = open_options(**recorded_sizes(backbone), max_positions=positions, method="head-only", backbone=path)
-    cfg = SimpleNamespace(init_token=dictionary.bos(), max_positions=positions)
+    cfg = SimpleNamespace(init_token=dictionary.bos(), separator_token=None, max_positions=positions)
     task = SimpleNamespace(cfg=cfg, source_dictionary=dictionary)
     model = MODEL_REGISTRY["roberta_idpg"].build_model(options, task)
     return LoadedModel("backbone, not fine-tuned", os.path.abspath(path), model.eval(), task)

@@ -37,11 +37,8 @@ class ManyTasks:
         return self._chosen(name)[name]
 
     def add(self, checkpoint: Any, name: str | None = None) -> str:
-        """Add the task of a checkpoint, and return its name: ``name``, or what the checkpoint records.
-
-        Raise InputError as ``load`` does, and where the name is missing or another task's, or the backbone is another
-        or is trained.
-        """
+        """Add the task of a checkpoint, and return its name: ``name``, or what the checkpoint records. Raise InputError
+        as ``load`` does, and where the name is missing or another task's, or the backbone is another or is trained."""
         what = f"checkpoint {checkpoint}"
         predictor = self.open_checkpoint(str(checkpoint))
         task, cfg, reason = name or predictor.record.task, predictor.model.args, None

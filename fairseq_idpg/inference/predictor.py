@@ -49,9 +49,7 @@ class Description(NamedTuple):
 
 def find_description(record: Record) -> Description | None:
     """Return the description of a model of two classes; None for one whose answers are no entailment of such.
-
-    ``--efl`` gives a class that has a description a pair for each sentence: one is enough for two classes.
-    """
+    ``--efl`` gives a class that has a description a pair for each sentence: one is enough for two classes."""
     answers = record.labels or []
     if set(answers) != {ENTAILED, NOT_ENTAILED} or record.task not in TASKS:
         return None
@@ -149,9 +147,7 @@ class Reading(NamedTuple):
 
 def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **more: Any) -> list[list[Prediction]]:
     """Return for each text, in their order, what each of some models says of it; ``more``: to ``Reading.answers``.
-
-    The models are one, or have one backbone. Texts of similar length are run together.
-    """
+    The models are one, or have one backbone. Texts of similar length are run together."""
     if more.get("prompts"):
         for reading in readings:
             check_has_rows(reading.predictor.model)
@@ -170,15 +166,9 @@ def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **m
 class Predictor:
     """A model in evaluation mode, and what its text was encoded with. Several threads may use one.
 
-    Nothing of torch's global state is changed. That texts were cut is logged as a warning.
-
-    Args:
-        model: ``roberta_idpg``, its method merged where it can be.
-        task: its ``cfg`` are the options, which do not change any more.
-        record: of the checkpoint.
-        text: the checkpoint's own way from text to ids.
-        means: M(x) of a method that reads word vectors.
-        template: what texts are put into, if the model predicts words.
+    Nothing of torch's global state is changed. That texts were cut is logged as a warning. ``model``: its method is
+    merged where it can be; ``task``: its ``cfg`` are the options, which do not change any more; ``means``: M(x) of a
+    method that reads word vectors; ``template``: what texts are put into, if the model predicts words.
     """
 
     def __init__(

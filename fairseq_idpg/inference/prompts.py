@@ -28,9 +28,7 @@ NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character 
 @dataclass
 class Vocabulary:
     """A dictionary, and the encoder that reads its symbols; without one they are words as they stand.
-
-    ``path``: the file of the dictionary, for errors.
-    """
+    ``path``: the file of the dictionary, for errors."""
 
     dictionary: Dictionary
     encoder: Encoder | None
@@ -92,9 +90,7 @@ class NearestWords:
 
     def find(self, rows: Tensor, top: int, what: str = "--top") -> list[list[tuple[str, float]]]:
         """Return the nearest words of R x d rows, for each row ``top`` words and cosines, nearest first.
-
-        Raise InputError, which names ``top`` as ``what``, where there are not so many words.
-        """
+        Raise InputError, which names ``top`` as ``what``, where there are not so many words."""
         if not 1 <= top <= len(self.candidates):
             raise InputError(f"{what} {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
         cosines, places = (F.normalize(rows, dim=1) @ self.directions.T).topk(top, dim=1)

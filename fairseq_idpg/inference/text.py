@@ -31,10 +31,8 @@ MOST_WORDS = 100_000  # whose vectors are kept
 
 
 class TextEncoder:
-    """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one.
-
-    ``folder``: where its files are; ``max_length``: tokens that are kept of a sentence, as python -m preprocess does.
-    """
+    """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one. ``folder``:
+    where its files are; ``max_length``: tokens that are kept of a sentence, as python -m preprocess does."""
 
     def __init__(self, encoder: Encoder, folder: Path, max_length: int | None = None):
         self.encoder = encoder
@@ -143,15 +141,10 @@ def difference(record: Record, encoder: Encoder) -> str | None:
 
 
 class MeanVectors:
-    """Mean word vectors of texts, as ``python -m preprocess glove`` makes them: M(x) of methods that read these.
+    """Mean word vectors, ``width`` numbers each, as ``python -m preprocess glove`` makes them of ``source``.
 
     The file is read again whenever there are words that were not met before. Of more than ``MOST_WORDS`` words all are
     forgotten but those of the texts at hand, so that a server does not grow.
-
-    Args:
-        source: a file of word vectors, or a folder, as ``python -m preprocess glove --vectors`` takes it.
-        text: what the ids of a text are read with.
-        width: numbers in each vector.
     """
 
     def __init__(self, source: Path, text: TextEncoder, width: int):
@@ -164,9 +157,7 @@ class MeanVectors:
 
     def rows(self, parts: Sequence[list[Tensor]]) -> Tensor:
         """Return N x width, of texts whose sentences have these ids, each closed by ``</s>``.
-
-        Raise ModelLost where the file is gone, or no longer the one that was named.
-        """
+        Raise ModelLost where the file is gone, or no longer the one that was named."""
         sentences = [self.text.decode([ids[:-1].tolist() for ids in part]) for part in parts]
         texts = [text_words(" ".join(both)) for both in zip(*sentences)]
         with self.lock:
@@ -208,9 +199,7 @@ def versions(source: Path) -> list[tuple[int, ...]]:
 
 def find_vectors(source: File, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
     """Return the word vectors that a model reads, from the file ``source``; None for a model that reads none.
-
-    Raise InputError where they are needed and not named, are not there, or are others than in training.
-    """
+    Raise InputError where they are needed and not named, are not there, or are others than in training."""
     if model.method is None or model.method.representation != GLOVE:
         return None
     if source is None:

@@ -2,7 +2,7 @@
 
 import argparse
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Optional
 
 from fairseq import utils
@@ -11,7 +11,7 @@ from omegaconf import II, OmegaConf, open_dict
 
 from ..methods.options import fill_options, joined_options, options_of
 from ..methods.registry import PRESETS, find_preset
-from ..names import SECTIONS
+from ..names import SECTIONS, documented
 
 Activation: Any = ChoiceEnum(utils.get_available_activation_fns())
 WORDS = "mlm"
@@ -41,11 +41,6 @@ SIZES: dict[str, dict[str, Any]] = {
         "layer_norm_eps": 1e-12,
     },
 }
-
-
-def documented(help: str, default: Any) -> Any:
-    """A field with its help text."""
-    return field(default=default, metadata={"help": help})
 
 
 @dataclass

@@ -40,18 +40,10 @@ class DataFacts:
     record: Record | None  # of the folder; None where the model will read something else
     follow: Callable[[list[str]], None] | None  # told of the order of a checkpoint's classes, if there are any
 
-    def to_keep(self, training: bool, reads_vectors: bool = False) -> KeptRecord:
-        """What checkpoints keep of the data."""
-        if self.record is None:
-            return KeptRecord(Record(dictionary=symbols_fingerprint(self.dictionary)), "the text", None, training)
-        return KeptRecord(self.record, self.task_cfg.data, self.follow, training, reads_vectors)
-
 
 def complete_options(cfg: Any, data: DataFacts) -> None:
     """Put the options of the model as they take effect into ``cfg``, which every checkpoint keeps.
-
-    Raise InputError where the --arch takes no method, or the method's options fit neither each other nor the data.
-    """
+    Raise InputError where the --arch takes no method, or the method's options fit neither each other nor the data."""
     if getattr(cfg, "method", None) is None:
         raise InputError(
             f"--arch {getattr(cfg, '_name', None)} takes no prompts: give --arch roberta_idpg, or "
@@ -79,7 +71,12 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     a starting value cannot be had, or an option changes nothing.
     """
     cfg, method = model.args, model.method
-    model.kept[SECTION] = data.to_keep(training, method is not None and method.representation == GLOVE)
+    if data.record is None:
+        kept = KeptRecord(Record(dictionary=symbols_fingerprint(data.dictionary)), "the text", None, training)
+    else:
+        reads_vectors = method is not None and method.representation == GLOVE
+        kept = KeptRecord(data.record, data.task_cfg.data, data.follow, training, reads_vectors)
+    model.kept[SECTION] = kept
     if training:
         model.kept["fp16"] = KeptHalfPrecision(saved=not cfg.no_save_optimizer_state)
         set_initial_values(model, data)

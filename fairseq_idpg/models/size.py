@@ -57,9 +57,7 @@ def encoder_numbers(args: Any) -> int:
 
 def check_encoder_size(args: Any, backbone: Backbone) -> None:
     """Raise InputError where the encoder of ``args`` is much larger than the tensors of its backbone's file.
-
-    An untrained one is built from what its file says, and a checkpoint may come from where the backbone does.
-    """
+    An untrained one is built from what its file says, and a checkpoint may come from where the backbone does."""
     if encoder_numbers(args) > room(backbone.weights):
         raise InputError(f"--backbone {backbone.path} holds less than the layers that it says it has: give another")
 

@@ -9,7 +9,7 @@ needs --fp16-no-flatten-grads and is refused without.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.optim import register_optimizer
@@ -17,6 +17,7 @@ from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from torch import nn
 
 from ..errors import InputError
+from ..names import documented
 
 HEAD, METHOD, WORDS, BACKBONE = "head", "method", "words", "backbone"
 WEIGHT, BIAS, PROMPT = "weight", "bias", "prompt"
@@ -28,18 +29,13 @@ GROUP = "param_group"  # the attribute of a parameter
 class GroupedAdamConfig(FairseqAdamConfig):
     """Adam's options, and those of the groups."""
 
-    head_lr: float = field(default=1.0, metadata={"help": "factor of --lr for the classification head"})
-    prompt_lr: float = field(default=1.0, metadata={"help": "factor of --lr for the method's parameters"})
-    words_lr: float = field(
-        default=1.0,
-        metadata={"help": "factor of --lr, not of --prompt-lr, for what dept and ept add to the word embeddings"},
+    head_lr: float = documented("factor of --lr for the classification head", 1.0)
+    prompt_lr: float = documented("factor of --lr for the method's parameters", 1.0)
+    words_lr: float = documented(
+        "factor of --lr, not of --prompt-lr, for what dept and ept add to the word embeddings", 1.0
     )
-    no_decay_biases: bool = field(
-        default=False, metadata={"help": "no weight decay for biases, LayerNorms and a learned --adapter-scale"}
-    )
-    no_decay_prompts: bool = field(
-        default=False, metadata={"help": "no weight decay for prompt rows and a generator's output bias"}
-    )
+    no_decay_biases: bool = documented("no weight decay for biases, LayerNorms and a learned --adapter-scale", False)
+    no_decay_prompts: bool = documented("no weight decay for prompt rows and a generator's output bias", False)
 
 
 def mark_groups(model: nn.Module, prompts: Iterable[nn.Parameter], words: Iterable[nn.Parameter] = ()) -> None:

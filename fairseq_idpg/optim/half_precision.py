@@ -39,11 +39,8 @@ class KeptHalfPrecision:
         self._loaded: dict[str, Any] = {}
 
     def before_step(self, optimizer: Any, updates: int) -> None:
-        """Give the first step of a resumed run what the checkpoint kept; later calls cost nothing.
-
-        ``optimizer``: the trainer's, with the state that fairseq has loaded into it; ``updates``: made before this
-        step.
-        """
+        """Give the first step of a resumed run what the checkpoint kept; later calls cost nothing. ``optimizer``: the
+        trainer's, with the state that fairseq has loaded into it; ``updates``: made before this step."""
         if self._optimizer is not None and self._optimizer() is optimizer:
             return
         resumed = self._optimizer is None and updates > 0

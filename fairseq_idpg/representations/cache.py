@@ -118,22 +118,16 @@ def cache_key(model: Any, text: SplitText, kind: str, rows: int, dtype: str) -> 
 class RowCache:
     """Rows of numbers of the examples of a split. Pickles as its path: data loader processes read the file themselves.
 
-    Args:
-        lengths: N, how many rows each example has.
-        precision: says the backbone's precision at the moment (fairseq halves a model that is built already); without
-            it, it is always the key's.
-
-    Attributes:
-        option: what names the folder, for errors.
-        what: the rows are.
-        exact: the value of ``option``-dtype with which no number is rounded.
-        starts: N + 1, example i has the rows from ``starts[i]`` to ``starts[i + 1]``.
+    ``lengths``: N, how many rows each example has. ``precision``: says the backbone's at the moment (fairseq halves a
+    model that is built already); without it, it is always the key's.
     """
 
-    option = what = exact = ""
+    option = what = ""  # what names the folder, and what the rows are, for errors
+    exact = ""  # the value of ``option``-dtype with which no number is rounded
 
     def __init__(self, folder: str, key: CacheKey, lengths: np.ndarray, precision: Callable[[], str] | None = None):
         self.folder = os.path.abspath(folder)
+        # N + 1: example i has the rows from ``starts[i]`` to ``starts[i + 1]``
         self.starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         self._key = key
         self._precision = precision
@@ -181,9 +175,7 @@ class RowCache:
 
     def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
         """Return the rows of some examples, one example after the other, from their n x T tokens.
-
-        ``padded``: whether there are pads among these.
-        """
+        ``padded``: whether there are pads among these."""
         raise NotImplementedError
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:

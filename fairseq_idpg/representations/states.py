@@ -24,9 +24,7 @@ EXACT = "model"
 
 class StateCache(RowCache):
     """The states of a ``split`` that enter a ``layer``: d numbers for each token of each example.
-
-    ``rounded``: whether the file keeps them in float16, whatever the backbone's precision is.
-    """
+    ``rounded``: whether the file keeps them in float16, whatever the backbone's precision is."""
 
     option, what, exact = "--state-cache", "states", EXACT
 
@@ -62,19 +60,12 @@ class StateCache(RowCache):
             states[: end - start, place] = rows[start:end]
         return torch.from_numpy(states).view(getattr(torch, self.key.dtype))
 
-    @property
-    def size(self) -> int:
-        """Bytes of the whole file."""
-        return self.key.rows * self.key.width * getattr(torch, self.key.dtype).itemsize
-
 
 def find_state_caches(
     task_cfg: Any, model: Any, training: bool
 ) -> Callable[[SplitText, np.ndarray], StateCache] | None:
     """Return what finds the states of a split, its texts having so many tokens each; None without --state-cache.
-
-    ``training``: whether dropout will be on. Raises InputError where no states stay the same.
-    """
+    ``training``: whether dropout will be on. Raises InputError where no states stay the same."""
     if not task_cfg.state_cache:
         return None
     check_frozen(task_cfg, model, training)
@@ -116,5 +107,5 @@ def tell_sizes(caches: Iterable[StateCache]) -> None:
             logger.info(
                 f"--state-cache {cache.folder}: states that enter layer {cache.layer}, split {cache.split}: "
                 f"{len(cache.starts) - 1:,} examples, {key.rows:,} tokens x {key.width} x {number} bytes = "
-                f"{cache.size / 1e9:.3f} GB"
+                f"{key.rows * key.width * number / 1e9:.3f} GB"
             )

@@ -52,10 +52,8 @@ Options = dict[str, Any]
 
 def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
     """Return the configuration that a model may be built from; ``what``: the option and the file, for errors.
-
     Raise InputError for another task, model or criterion, an option that is not of its type, and a model that is much
-    larger than its tensors.
-    """
+    larger than its tensors."""
     found = recorded_options(state)
     names = {section: options.get("_name") for section, options in found.items()}
     model, ours = model_class(names["model"]), names_ours(state)
@@ -120,9 +118,7 @@ def names_ours(state: Mapping[str, Any]) -> bool:
 
 def recorded_options(state: Mapping[str, Any]) -> dict[str, Options]:
     """Return the options of "task", "model" and "criterion" as they stand in the file, their names under "_name".
-
-    Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both.
-    """
+    Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both."""
     if state.get("args") is not None:
         flat = as_options(state["args"])
         names = {"task": "task", "model": "arch", "criterion": "criterion"}

@@ -65,8 +65,6 @@ def load_state(path: str, option: str, overrides: dict[str, Any] | None = None, 
     Raise InputError as ``read_file`` and ``buildable`` do.
     """
     what = f"{option} {path}"
-    if not builds and os.path.isdir(path):
-        raise InputError(f"{what} is a folder, and no training can go on from one: give the checkpoint")
     state = read_file(path, option)
     changed = changed_progress(state) if not builds and FINGERPRINT in state["model"] else None
     if changed is not None:

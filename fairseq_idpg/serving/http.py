@@ -60,9 +60,7 @@ class Connection(H11Protocol):
 
 def take_no_more(listening: socket.socket) -> None:
     """Let the kernel begin no more connections; those that it has begun can still be accepted.
-
-    Between a last ``accept`` and ``close`` more could come, which ``close`` would reset. Without a filter they do.
-    """
+    Between a last ``accept`` and ``close`` more could come, which ``close`` would reset. Without a filter they do."""
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in NO_SYN))
     with contextlib.suppress(OSError):
         option = struct.pack("HP", len(NO_SYN), ctypes.addressof(program))

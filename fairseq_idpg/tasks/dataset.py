@@ -52,9 +52,7 @@ def place_prompts(
     placed: Lengths = (),
 ) -> PromptPlaces:
     """Return the places in the examples of a split, which have these ``lengths``; raise InputError as ``fit`` does.
-
-    ``template``: what they are put into, if there is one; ``placed``: lengths that the sentences have in it.
-    """
+    ``template``: what they are put into, if there is one; ``placed``: lengths that the sentences have in it."""
     position = cfg.prompt_position
     block = prompt_block(position, prompt_length, dictionary.index(MASK), dictionary.eos())
     if template is None:

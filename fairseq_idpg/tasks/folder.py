@@ -72,11 +72,8 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
 
 
 def check_files(data: str, split: str, regression: bool | None, combine: bool = False) -> None:
-    """Raise InputError where a split does not exist, is empty, or has a damaged file.
-
-    ``combine``: and split1, split2 ..., as fairseq reads them. ``regression``: whether labels are scores; None: whether
-    the folder has any.
-    """
+    """Raise InputError where a split does not exist, is empty, or has a damaged file. ``combine``: and split1, split2
+    ..., as fairseq reads them. ``regression``: whether labels are scores; None: whether the folder has any."""
     folder = DataFolder(Path(data), regression)
     if split not in folder.splits:
         raise InputError(
@@ -88,11 +85,8 @@ def check_files(data: str, split: str, regression: bool | None, combine: bool = 
 
 
 def find_questions(data: str, split: str, reports: Sequence[str], examples: int) -> Questions | None:
-    """Return which question each example of a split answers; None where examples are no answers.
-
-    Raise InputError where a metric of ``reports`` needs questions that the folder does not have, or other splits'
-    examples are among them.
-    """
+    """Return which question each example of a split answers; None where examples are no answers. Raise InputError where
+    a metric of ``reports`` needs questions that the folder does not have, or other splits' examples are among them."""
     questions = DataFolder(Path(data)).questions(split)
     if questions is not None and len(questions.number) != examples:
         raise InputError(
@@ -265,9 +259,7 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
 
 def check_scored(criterion: Any, labels: LabelOrder | None) -> None:
     """Raise InputError unless the classes (None: scores) are such as the criterion's reports can score.
-
-    fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes.
-    """
+    fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes."""
     names = [] if labels is None else labels.names
     own = [REPORT + metric for metric in reported(criterion)]
     for option in (*own, *(option for option in OF_NUMBERS if getattr(criterion, option, False))):

@@ -76,10 +76,8 @@ class Template:
 
 def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: int, end: int) -> Template:
     """The template that ``--template`` says, for examples of one sentence or of ``pairs``; the rest are tokens.
-
     Raise InputError where ``<mask>`` or a sentence does not stand in it once, something else that is special does, or
-    its words cannot be encoded.
-    """
+    its words cannot be encoded."""
     pieces = [piece for piece in PIECES.split(text.strip()) if piece]
     wanted = [MASK, "{0}", *(["{1}"] if pairs else [])]
     plain = "".join(piece for piece in pieces if piece not in wanted)
@@ -118,9 +116,7 @@ def naming(option: str) -> Iterator[None]:
 
 class Phrased(Shortener):
     """Puts the sentences of each example into a template, cut to the room that its words leave.
-
-    ``alone``: N lengths of each sentence in the data; ``shorten`` cuts them, as long as they are in their places.
-    """
+    ``alone``: N lengths of each sentence in the data; ``shorten`` cuts them, as long as they are in their places."""
 
     def __init__(self, template: Template, alone: Lengths, shorten: Shortener):
         super().__init__(**vars(shorten))
@@ -253,9 +249,7 @@ def find_phrasing(
 
 def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
     """``bad,good`` in the order of the classes, or ``1=good,0=bad`` -> a word for each class.
-
-    ``labels`` is empty where the data does not name the classes. Raise InputError unless there is one word for each.
-    """
+    ``labels`` is empty where the data does not name the classes. Raise InputError unless there is one word for each."""
     given = [part.strip() for part in text.split(",")]
     if all("=" in part.strip("=") for part in given):
         named = dict(part.rsplit("=", 1) for part in given)

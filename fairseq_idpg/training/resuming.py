@@ -53,9 +53,7 @@ def will_resume(cfg: Any, suffix: str) -> bool:
 
 def warn_of_lost_files(cfg: Any, suffix: str, best: float | None) -> None:
     """Warn where checkpoints in --save-dir are left aside, or will be replaced by worse ones.
-
-    ``best``: the score that the next validation is compared with; None: it is the first. Else see ``will_resume``.
-    """
+    ``best``: the score that the next validation is compared with; None: it is the first. Else see ``will_resume``."""
     last_file, best_file = (os.path.join(cfg.save_dir, f"checkpoint_{name}{suffix}.pt") for name in ("last", "best"))
     named = cfg.restore_file.replace(".pt", f"{suffix}.pt")
     other = cfg.restore_file != CheckpointConfig.restore_file and os.path.exists(last_file)
@@ -103,9 +101,7 @@ class KeptPatience:
 
 def ended(cfg: Any, updates: int, hours: float) -> str | None:
     """Return why a training is over before it goes on, if it is; fairseq would make and save one more update or epoch.
-
-    ``hours``: those of its checkpoint; those since then differ from process to process.
-    """
+    ``hours``: those of its checkpoint; those since then differ from process to process."""
     if 0 < cfg.optimization.max_update <= updates:
         return f"{updates} updates are made, --max-update {cfg.optimization.max_update}"
     if 0 < cfg.optimization.stop_time_hours < hours:

@@ -20,7 +20,7 @@ from .errors import InputError, logged_command
 from .models.config import open_options
 from .out_of_memory import put_on, usual_device
 from .representations.cache import fill_cache
-from .saving.backbone_file import backbone_path, read_backbone, recorded_sizes
+from .saving.backbone_file import backbone_path, read_backbone
 from .tasks.config import SentencePredictionIDPGConfig
 from .tasks.task import SentencePredictionIDPGTask
 
@@ -100,7 +100,7 @@ def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) ->
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    sizes = recorded_sizes(read_backbone(backbone_path(args.backbone)))
+    sizes = read_backbone(backbone_path(args.backbone)).sizes
     for path in args.data:
         encode(DataFolder(Path(path)), args, sizes)
 

@@ -22,15 +22,9 @@ LM_HEAD = "encoder.lm_head."
 TIED = "encoder.lm_head.weight"  # the word embeddings
 VERSION = "encoder.sentence_encoder.version"
 LM_HEAD_PARTS = ("dense.weight", "dense.bias", "layer_norm.weight", "layer_norm.bias", "bias")
-# Geometry that a checkpoint records, with the value fairseq assumes where an older file is silent.
-GEOMETRY = {
-    "encoder_layers": None,
-    "encoder_embed_dim": None,
-    "encoder_ffn_embed_dim": None,
-    "encoder_attention_heads": None,
-    "activation_fn": "gelu",
-    "layer_norm_eps": 1e-5,
-}
+SHAPE = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
+# What a checkpoint records of its geometry, with the value fairseq assumes where an older file is silent.
+GEOMETRY: dict[str, Any] = {**dict.fromkeys(SHAPE), "activation_fn": "gelu", "layer_norm_eps": 1e-5}
 DRAWS = (Tensor.normal_, Tensor.uniform_)
 ALIGNMENT = 64  # bytes, torch's own: products of matrices that lie otherwise may round otherwise
 
@@ -62,6 +56,11 @@ class Backbone:
         """Return the SHA-256 of the encoder's tensors, or of those of other ``parts``."""
         return self.digest(parts)
 
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """The options of ``GEOMETRY`` as the checkpoint records them."""
+        return {name: self.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
+
     def check_lm_head(self) -> None:
         """Raise InputError unless the file has a language model's head, over the encoder's own word embeddings."""
         weight, words = self.weights.get(TIED), self.weights[STACK + "embed_tokens.weight"]
@@ -78,8 +77,8 @@ class Backbone:
 def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> None:
     """Raise InputError unless sizes and dictionary are the backbone's.
     Compared are what the checkpoint records, the length of its tables, and the symbols of a dict.txt beside it."""
-    theirs = {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
-    theirs["max_positions"] = backbone.weights[STACK + "embed_positions.weight"].size(0) - dictionary.pad() - 1
+    positions = backbone.weights[STACK + "embed_positions.weight"].size(0) - dictionary.pad() - 1
+    theirs = {**backbone.sizes, "max_positions": positions}
     for name, value in theirs.items():
         if value is not None and value != getattr(args, name):
             raise InputError(

@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..models.config import open_options, predicts_words
 from ..out_of_memory import put_on, usual_device
 from ..representations.cache import NO_CACHES
-from ..saving.backbone_file import backbone_path, read_backbone, recorded_sizes
+from ..saving.backbone_file import backbone_path, read_backbone
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
 from ..saving.record import Record, saved_record
@@ -248,7 +248,7 @@ def load_untrained(path: str, dictionary: Dictionary) -> LoadedModel:
     Raise InputError where it is missing, does not record its size, or has another dictionary."""
     backbone = read_backbone(backbone_path(path))
     positions = backbone.args.get("max_positions", 512)
-    options = open_options(**recorded_sizes(backbone), max_positions=positions, method="head-only", backbone=path)
+    options = open_options(**backbone.sizes, max_positions=positions, method="head-only", backbone=path)
     cfg = SimpleNamespace(init_token=dictionary.bos(), separator_token=None, max_positions=positions)
     task = SimpleNamespace(cfg=cfg, source_dictionary=dictionary)
     model = MODEL_REGISTRY["roberta_idpg"].build_model(options, task)

@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..models.config import predicts_words
 from ..saving.record import symbols_fingerprint
 from .files import Prediction, Text
-from .predictor import Predictor, in_batches, listed, numbered
+from .predictor import Predictor, Reading, in_batches, listed, numbered
 
 Answers = dict[str, Prediction]  # by the names of tasks
 
@@ -97,13 +97,11 @@ class ManyTasks:
         chosen, texts = self._chosen(tasks), listed(texts)
         if not texts:
             return []
-        readings = []
-        for task, predictor in chosen.items():
 
-            def of_task(number: int, task: str = task) -> str:
-                return f"task {task}: {name(number)}"
+        def read(task: str, predictor: Predictor) -> Reading:
+            return predictor.read(texts, lambda number: f"task {task}: {name(number)}")
 
-            readings.append(predictor.read(texts, of_task))
+        readings = [read(*each) for each in chosen.items()]
         return [dict(zip(chosen, answers)) for answers in in_batches(readings, batch_size, progress, **more)]
 
 

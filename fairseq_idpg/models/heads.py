@@ -21,14 +21,10 @@ class VerbaliserHead(nn.Module):
 
         h = state at <mask>,  z = W_E LN(gelu(W h + b)) + b_v,  logit of class c = z[word of c]
 
-    It stands where the classification head does and has no parameters of its own.
-
-    Args:
-        lm_head: RoBERTa's, whose W_E are the word embeddings.
-        words: C, the token of each class's word.
-        all_words: whether the loss is over the whole vocabulary: then the pass's ``extra`` says how much is left for
-            ``other_words``, B: logsumexp of z less that of the C logits. Added to the cross entropy of the C logits it
-            makes that of z.
+    It stands where the classification head does and has no parameters of its own: W_E are the word embeddings.
+    ``words`` are the C tokens of the classes' words. With ``all_words`` the loss is over the whole vocabulary: the
+    pass's ``extra`` says how much is left for ``other_words``, B: logsumexp of z less that of the C logits. Added to
+    the cross entropy of the C logits it makes that of z.
     """
 
     words: Tensor

@@ -65,15 +65,10 @@ def find_state_caches(
     task_cfg: Any, model: Any, training: bool
 ) -> Callable[[SplitText, np.ndarray], StateCache] | None:
     """Return what finds the states of a split, its texts having so many tokens each; None without --state-cache.
-    ``training``: whether dropout will be on. Raises InputError where no states stay the same."""
+    ``training``: whether dropout will be on. Raise InputError where no states stay the same."""
     if not task_cfg.state_cache:
         return None
-    check_frozen(task_cfg, model, training)
-    return functools.partial(find_state_cache, task_cfg, model)
-
-
-def check_frozen(task_cfg: Any, model: Any, training: bool) -> None:
-    """Raise InputError where not every pass gives the same below ``model.first_layer``, naming what is different."""
+    # what makes one pass give something else below that layer than another
     cfg = model.args
     drawn = [name for name in ("dropout", "attention_dropout", "activation_dropout") if training and getattr(cfg, name)]
     for changes, options in (
@@ -88,6 +83,7 @@ def check_frozen(task_cfg: Any, model: Any, training: bool) -> None:
                 f"--state-cache with {options}: not every pass would give the same below layer {model.first_layer}: "
                 "leave one of them out (a dropout: give 0)"
             )
+    return functools.partial(find_state_cache, task_cfg, model)
 
 
 def find_state_cache(task_cfg: Any, model: Any, text: SplitText, lengths: np.ndarray) -> StateCache:

@@ -111,11 +111,6 @@ def names_of_today(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def recorded_sizes(backbone: Backbone) -> dict[str, Any]:
-    """Return the options of ``GEOMETRY`` as the checkpoint records them."""
-    return {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
-
-
 # --- what is known of its file -----------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from preprocess.flags import LARGEST_SEED, flag_name
 
+from ..backbone.weights import SHAPE
 from ..errors import InputError
 from ..names import TASK
 from .tensors import is_ours
@@ -38,7 +39,6 @@ PARENTS = ("common", "dataset", "distributed_training", "optimization", "checkpo
 LARGEST = 2**16  # a size in the model's or the task's options above it could only fill the memory
 LONGEST_TEXT, LONGEST_LIST = 2**17, 2**12  # of an option: what Linux takes as one argument; lists are slow to read
 NO_SIZES = ("min_params_to_wrap", "init_token", "separator_token")
-SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
 # Options that name files of the training.
 PATHS: dict[str, tuple[str, ...]] = {
     "task": ("data", "representation_cache", "state_cache"),
@@ -180,7 +180,7 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
             kinds = [kind for kind in get_args(types[name]) or (types[name],) if kind is not type(None)]
             words = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
             raise InputError(f"{flag} is no {words}: give another")
-        least, most = (0, LARGEST_SEED) if name == "seed" else (1 if name in SIZES else -LARGEST, LARGEST)
+        least, most = (0, LARGEST_SEED) if name == "seed" else (1 if name in SHAPE else -LARGEST, LARGEST)
         if type(value) is int and name not in NO_SIZES and not least <= value <= most:
             raise InputError(f"{flag} no model has: give another")
     unknown = [name for name, value in options.items() if name not in types and name != "_name" and value is not None]

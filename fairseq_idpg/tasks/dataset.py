@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from fairseq.data import (
+    BaseWrapperDataset,
     Dictionary,
     FairseqDataset,
     IdDataset,
@@ -72,7 +73,7 @@ def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
     return NestedDictionaryDataset(plain, sizes=[tokens.sizes])
 
 
-class SwappedPairsAppended(FairseqDataset):
+class SwappedPairsAppended(BaseWrapperDataset):
     """Every pair, and every pair again with its sentences exchanged (IDPG, appendix A.4), without a copy on disk.
 
     N pairs ``<s> A </s> [</s>] B </s>``, followed by the N pairs ``<s> B </s> [</s>] A </s>`` with the same targets.
@@ -85,8 +86,8 @@ class SwappedPairsAppended(FairseqDataset):
     """
 
     def __init__(self, dataset: FairseqDataset, lengths: Lengths, separators: int, shuffle: bool, seed: int):
-        super().__init__()
-        self.dataset, self.lengths, self.separators = dataset, lengths, separators
+        super().__init__(dataset)
+        self.lengths, self.separators = lengths, separators
         self.order = np.arange(2 * len(dataset))
         if shuffle:
             with data_utils.numpy_seed(seed):
@@ -106,13 +107,6 @@ class SwappedPairsAppended(FairseqDataset):
 
     def ordered_indices(self) -> np.ndarray:
         return self.order
-
-    def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
-        return self.dataset.collater(samples)
-
-    def set_epoch(self, epoch: int) -> None:
-        super().set_epoch(epoch)
-        self.dataset.set_epoch(epoch)
 
 
 @dataclass(eq=False, repr=False)

@@ -75,7 +75,6 @@ def count_preset(arch: str, preset: str, **options: Any) -> Count:
 
 
 def counts(arch: str) -> list[Count]:
-    """Return the counts of every preset, the smallest first."""
     return sorted((count_preset(arch, name) for name in PRESETS), key=lambda row: row.share)
 
 

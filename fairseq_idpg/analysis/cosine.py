@@ -87,7 +87,6 @@ def group_names(groups: int) -> list[str]:
 
 
 def count_groups(scores: np.ndarray, groups: int) -> list[int]:
-    """Count the scores of each group."""
     edges = np.linspace(0, HIGHEST, groups + 1)  # 1.4 may be 1.4000000000000001 there
     return np.histogram(np.round(scores, 6), np.round(edges, 6))[0].tolist()
 
@@ -248,10 +247,8 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
 
 def refuse_other_states(cfg: Any) -> None:
     """Raise InputError for models that have no ``<s>`` state of a single sentence, or one that says nothing of it.
-
     M(x) of one cannot be had from a folder that holds the word vectors of pairs. A model that predicts words was
-    trained at ``<mask>``, in a template that is of pairs.
-    """
+    trained at ``<mask>``, in a template that is of pairs."""
     reason = None
     if predicts_words(cfg):
         reason = "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"
@@ -262,7 +259,6 @@ def refuse_other_states(cfg: Any) -> None:
 
 
 def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
-    """Return the models to compare by the names they are shown under."""
     dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
     named = {"--path": args.path, **({} if args.baseline is None else {"--baseline": args.baseline})}
@@ -300,7 +296,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the tables and write the files that were asked for."""
     if not 0 < args.largest_score < math.inf:
         raise InputError(f"--largest-score {args.largest_score:g}: give a positive number")
     scores = gold_scores(DataFolder(Path(args.data)), args.split, args.largest_score)

@@ -87,7 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print a line for each row."""
     if args.dict is None and args.data is None:
         raise InputError("--dict is missing: name the backbone's dict.txt or a folder that was made with it")
     source = args.dict or args.data

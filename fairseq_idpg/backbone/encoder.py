@@ -61,10 +61,8 @@ def project(module: nn.Module, name: str, x: Tensor, additions: Additions) -> Te
 @lru_cache(maxsize=2)
 def key_bias(padding: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
     """B x 1 x 1 x (rows + T), to be added to scores: -inf at pads, true in ``padding`` (B x T), 0 elsewhere.
-
     ``rows``: keys in front of the text. Remembered, as the layers of a pass share their padding: on a GPU each of the
-    operations on a mask costs as much time as one on states.
-    """
+    operations on a mask costs as much time as one on states."""
     bias = torch.zeros(padding.shape, dtype=dtype, device=padding.device).masked_fill_(padding, float("-inf"))
     return F.pad(bias, (rows, 0))[:, None, None]
 
@@ -131,10 +129,8 @@ class OpenAttention(MultiheadAttention):
 
 def gelu(x: Tensor) -> Tensor:
     """fairseq's, but on other devices than a CPU in the precision of ``x``.
-
     There the kernel of half precision computes in float32 by itself. fairseq's own copy of ``x`` in float32, of the
-    width of the feed-forward, would be kept for the gradient: a third of what a layer keeps.
-    """
+    width of the feed-forward, would be kept for the gradient: a third of what a layer keeps."""
     return stock_gelu(x) if x.device.type == "cpu" else F.gelu(x)
 
 
@@ -349,14 +345,9 @@ class OpenRobertaEncoder(RobertaEncoder):
         masked_tokens: Tensor | None = None,
         **given: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """fairseq's, which drops what is ``given`` besides: ``injection``, ``room``, ``padded`` and ``start``."""
-        x, extra = self.extract_features(src_tokens, return_all_hiddens, **given)
-        return (x if features_only else self.output_layer(x, masked_tokens=masked_tokens)), extra
-
-    def extract_features(
-        self, src_tokens: Tensor, return_all_hiddens: bool = False, **given: Any
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """B x T tokens -> (B x T x d, {"inner_states": None, or T x B x d before and after each layer})."""
+        """(B x T x d or B x T x symbols, {"inner_states": None, or T x B x d before and after each layer}).
+        fairseq's, which drops what is ``given`` besides: ``injection``, ``room``, ``padded`` and ``start``."""
         out = self.sentence_encoder(src_tokens, return_all_hiddens=return_all_hiddens, **given)
-        inner_states = out["encoder_states"] if return_all_hiddens else None
-        return out["encoder_out"][0].transpose(0, 1), {"inner_states": inner_states}
+        x = out["encoder_out"][0].transpose(0, 1)
+        extra = {"inner_states": out["encoder_states"] if return_all_hiddens else None}
+        return (x if features_only else self.output_layer(x, masked_tokens=masked_tokens)), extra

@@ -114,7 +114,6 @@ class TextFile:
 
 
 def sentences_of(text: Text) -> Sequence[str]:
-    """Return the one or two."""
     return (text,) if isinstance(text, str) else text
 
 
@@ -278,7 +277,6 @@ class Writer:
     written: int = 0
 
     def write(self, predictions: Iterable[Found]) -> None:
-        """Write the next few."""
         for found in predictions:
             if self.form == "jsonl":
                 self.file.write(json.dumps(row(found), ensure_ascii=False).translate(JSON_CONTROLS) + "\n")

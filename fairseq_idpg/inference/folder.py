@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..out_of_memory import put_on, refuse_batch, usual_device
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
-from ..saving.reading import check_is_there, load_state
+from ..saving.reading import load_state
 from ..saving.record import SECTION, listed
 from ..tasks.folder import class_names
 from .int8 import check_int8, put_in_int8
@@ -48,11 +48,9 @@ class SplitPredictions:
 
     def lines_by_row(self, left_out: Iterable[tuple[int, ...]], questions: Questions | None = None) -> list[str]:
         """Return columns: class and probabilities in the order of ``label_names``, or score in the task's own scale.
-
         Rows that are ``left_out`` (see ``DataFolder.left_out``) have a line too, so that rows keep their places: empty
         columns, or nan for a score, since readers of tables pass over lines with nothing in them. With ``questions``
-        one example of each is chosen.
-        """
+        one example of each is chosen."""
         if self.label_names:
             empty, answers = "\t" * len(self.label_names), self.answers if questions is None else self.chosen(questions)
             names = [self.label_names[answer] for answer in answers]
@@ -68,11 +66,8 @@ def load_on_folder(
     checkpoint: str, data: str, cpu: bool = False, int8: bool = False, truncate: bool = False, **overrides: Any
 ):
     """Return (model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one.
-
     ``truncate`` cuts examples that are too long at their ends. Raise InputError as ``load_state``, ``check_is_ours``
-    and ``check_int8`` do, and where nothing says what the classes are called or the model does not fit into memory.
-    """
-    check_is_there(checkpoint, f"--path {checkpoint}")
+    and ``check_int8`` do, and where nothing says what the classes are called or the model does not fit into memory."""
     device = usual_device(cpu)
     if int8:
         check_int8(device, [name for name in NO_CACHES if overrides.get(name)])

@@ -44,7 +44,6 @@ class IDPGHubInterface(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
         return self.predictor.device
 
     def encode(self, sentence: str, *second: str) -> Tensor:
@@ -58,17 +57,15 @@ class IDPGHubInterface(nn.Module):
     def decode(self, tokens: Tensor) -> str | list[str]:
         """Return the sentence of T tokens, or the two of a pair, as the encoder puts pieces together."""
         (row,) = torch.atleast_2d(tokens)
-        ids = row.tolist()
-        texts = self.predictor.text.decode([ids[start : end - 1] for start, end in self._sentences(row, "tokens")])
+        ids = [row[start : end - 1].tolist() for start, end in self._sentences(row, "tokens")]
+        texts = self.predictor.text.encoder.decode(ids)
         return texts[0] if len(texts) == 1 else texts
 
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """Return B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
-
         With ``return_all_hiddens`` the states before the first and after each layer. Columns of pads alone are 0. Raise
         InputError for a model that reads a template, and so has states of other tokens; ModelLost as
-        ``check_backbone``.
-        """
+        ``check_backbone``."""
         if self.predictor.template is not None:
             raise InputError(
                 f"this model reads sentences in a template, {self.model.args.template}, and has no states of these "

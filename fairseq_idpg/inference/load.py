@@ -26,7 +26,7 @@ from ..out_of_memory import put_on, usual_device
 from ..representations.cache import NO_CACHES
 from ..saving.backbone_file import backbone_path, read_backbone
 from ..saving.configuration import check_is_ours
-from ..saving.reading import check_is_there, load_state
+from ..saving.reading import load_state
 from ..saving.record import Record, saved_record
 from ..saving.tensors import FINGERPRINT
 from ..tasks.folder import preprocess_facts
@@ -115,7 +115,6 @@ def open_checkpoint(
 
     # What the checkpoint holds, with its files where they are now; some checkpoints have the backbone in them.
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
-    check_is_there(path, what)
     state = load_state(path, "checkpoint", {**NO_CACHES, **moved})
     check_is_ours(state, what)
     record, cfg = recorded(state, what), state["cfg"]

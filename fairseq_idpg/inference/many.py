@@ -29,7 +29,6 @@ class ManyTasks:
 
     @property
     def names(self) -> list[str]:
-        """The names of the tasks, in the order in which they came."""
         return list(self.tasks)
 
     def __getitem__(self, name: str) -> Predictor:
@@ -89,11 +88,9 @@ class ManyTasks:
         **more: Any,
     ) -> list[Answers]:
         """Return for each text, in their order, a ``Prediction`` of each task by its name.
-
         M(x) of a text is computed once for all tasks that read it. ``tasks`` names those that answer (default: all);
         the other arguments (``more``: ``features``, ``prompts`` and ``words``) and errors are those of
-        ``Predictor.predict``.
-        """
+        ``Predictor.predict``."""
         chosen, texts = self._chosen(tasks), listed(texts)
         if not texts:
             return []

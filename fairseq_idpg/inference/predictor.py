@@ -98,10 +98,8 @@ class Reading(NamedTuple):
         words: int = 5,
     ) -> list[Prediction]:
         """Return what the model says of the texts with these numbers, which are run together.
-
         ``known``: M(x) by its kind and its tokens, for tasks on one backbone, which fill it; None: the model computes
-        its own. The others are those of ``Predictor.predict``.
-        """
+        its own. The others are those of ``Predictor.predict``."""
         predictor, model, scores = self.predictor, self.predictor.model, self.predictor.record.regression
         net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
         if self.means is not None:
@@ -202,7 +200,6 @@ class Predictor:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
         return next(self.model.parameters()).device
 
     def predict(

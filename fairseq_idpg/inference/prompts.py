@@ -71,7 +71,6 @@ class Vocabulary:
         return f"<piece {symbol}>" if NO_TEXT in text else repr(text)
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text of a row of symbols."""
         if self.encoder is None:
             return " ".join(map(self.dictionary.__getitem__, ids))
         return self.encoder.decode([ids])[0]

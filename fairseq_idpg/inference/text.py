@@ -64,10 +64,6 @@ class TextEncoder:
         with self.lock:
             return self.encoder.behind_space(row)
 
-    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """Return the text of rows of ids, without special symbols."""
-        return self.encoder.decode(rows)
-
 
 def task_dictionary(symbols: Sequence[str]) -> Dictionary:
     """Return the dictionary that the task reads from a dict.txt with these ``symbols``."""
@@ -158,7 +154,7 @@ class MeanVectors:
     def rows(self, parts: Sequence[list[Tensor]]) -> Tensor:
         """Return N x width, of texts whose sentences have these ids, each closed by ``</s>``.
         Raise ModelLost where the file is gone, or no longer the one that was named."""
-        sentences = [self.text.decode([ids[:-1].tolist() for ids in part]) for part in parts]
+        sentences = [self.text.encoder.decode([ids[:-1].tolist() for ids in part]) for part in parts]
         texts = [text_words(" ".join(both)) for both in zip(*sentences)]
         with self.lock:
             self._learn(list(dict.fromkeys(word for words in texts for word in words)))
@@ -173,7 +169,6 @@ class MeanVectors:
         self.known = np.empty(0, bool)
 
     def _learn(self, words: list[str]) -> None:
-        """Look up the words that are new."""
         new = [word for word in words if word not in self.numbers]
         if not new:
             return

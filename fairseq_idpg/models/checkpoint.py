@@ -61,10 +61,8 @@ class SavesTrainableOnly(BaseFairseqModel):
 
     def load_backbone(self, backbone: Backbone) -> None:
         """Take the encoder's weights from a checkpoint; heads and prompts in it are left aside.
-
         Those that are frozen become the file's own, so that no memory is spent on them; what is trained is copied.
-        Raise InputError where it does not fit --arch, or lacks what the model reads.
-        """
+        Raise InputError where it does not fit --arch, or lacks what the model reads."""
         state = {name: value for name, value in backbone.weights.items() if not name.startswith(HEADS)}
         state.setdefault(VERSION, self._everything()[VERSION])
         super().upgrade_state_dict_named(state, "")  # renames what older fairseq versions wrote

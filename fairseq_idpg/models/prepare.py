@@ -66,10 +66,8 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
 
 def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     """Give a model what its backbone does not: starting values, what its checkpoints keep, groups of its optimizer.
-
     ``training``: it is a new one, so it gets starting values too; else a checkpoint brings them. Raise InputError where
-    a starting value cannot be had, or an option changes nothing.
-    """
+    a starting value cannot be had, or an option changes nothing."""
     cfg, method = model.args, model.method
     if data.record is None:
         kept = KeptRecord(Record(dictionary=symbols_fingerprint(data.dictionary)), "the text", None, training)
@@ -109,10 +107,9 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
 
 def check_method_effects(cfg: Any, method: Method | None) -> None:
     """Raise InputError, with the reason, for options of the method (``cfg``, filled) that change nothing.
-
     Options that a method does not have, or that act with certain values of another only, are refused by
-    ``fill_options`` wherever they come from. This is asked of new runs alone: a checkpoint may have been made before.
-    """
+    ``fill_options`` wherever they come from. This is asked of new runs alone: a checkpoint may have been made
+    before."""
     defaults = find_preset(cfg.method).defaults
     for name, reason in ({} if method is None else method.without_effect(cfg)).items():
         if str(getattr(cfg, name)) != str(defaults[name]):

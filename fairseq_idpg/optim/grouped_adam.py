@@ -49,10 +49,6 @@ def mark_groups(model: nn.Module, prompts: Iterable[nn.Parameter], words: Iterab
         setattr(parameter, GROUP, f"{part}/{kind}")
 
 
-def group_of(parameter: nn.Parameter) -> str:
-    return getattr(parameter, GROUP)
-
-
 @register_optimizer("grouped_adam", dataclass=GroupedAdamConfig)
 class GroupedAdam(FairseqAdam):
     """Adam over the groups that ``mark_groups`` named."""
@@ -69,10 +65,10 @@ class GroupedAdam(FairseqAdam):
                 "--optimizer grouped_adam found parameters without a group: give --fp16-no-flatten-grads with --fp16, "
                 "and --task sentence_prediction_idpg"
             )
-        _check_effects(cfg, {tuple(group_of(parameter).split("/")) for parameter in params})
+        names = [getattr(parameter, GROUP) for parameter in params]
+        _check_effects(cfg, {tuple(name.split("/")) for name in names})
         undecayed = {BIAS, STACKED} if cfg.no_decay_biases else set()
         undecayed |= {PROMPT} if cfg.no_decay_prompts else set()
-        names = list(map(group_of, params))
         if not cfg.no_decay_biases:  # together, as in checkpoints of earlier versions
             names = [name.replace(STACKED, WEIGHT) for name in names]
         groups = []

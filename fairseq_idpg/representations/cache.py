@@ -180,10 +180,8 @@ class RowCache:
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
         """Compute what is missing; one process at a time, others wait and find it done.
-
         ``encode``: n example numbers -> their rows, one example after the other, each w wide; ``batches``: all example
-        numbers, as they are best computed. Raise InputError where the folder cannot be written.
-        """
+        numbers, as they are best computed. Raise InputError where the folder cannot be written."""
         try:
             os.makedirs(self.folder, exist_ok=True)
             with locked(Path(self.path("lock"))):

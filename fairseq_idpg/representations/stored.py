@@ -91,7 +91,6 @@ def check_cacheable(task_cfg: Any, model: Any) -> bool:
 
 
 def find_cache(task_cfg: Any, model: Any, text: SplitText) -> RepresentationCache:
-    """The cache of a split for the M(x) that a model reads."""
     kind, dtype = canonical_kind(model.method.representation), str(task_cfg.representation_cache_dtype)
     key = cache_key(model, text, kind, text.examples * text.copies, dtype)
     return RepresentationCache(task_cfg.representation_cache, key, functools.partial(precision_of, model))

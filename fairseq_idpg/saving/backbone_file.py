@@ -52,10 +52,8 @@ LARGEST_NOTE = 2**16  # bytes
 
 def weights_digest(weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
     """SHA-256 of those of RoBERTa's tensors whose names begin with one of ``parts``: names, types, shapes and values.
-
     The same weights in another file, of another version of torch or with other options or heads beside them, are the
-    same backbone; rounded to half precision they are another.
-    """
+    same backbone; rounded to half precision they are another."""
     left_out = (VERSION, TIED)
     return tensors_digest({n: v for n, v in weights.items() if n.startswith(parts) and n not in left_out})
 

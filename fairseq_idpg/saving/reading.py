@@ -90,12 +90,6 @@ def holds_ours(path: str) -> bool:
         return False
 
 
-def check_is_there(path: str, what: str) -> None:
-    """Raise InputError where there is neither a file nor a folder."""
-    if not os.path.isfile(path) and not os.path.isdir(path):
-        raise InputError(f"{what} is not a file: give a checkpoint that fairseq-train saved, or a folder to share")
-
-
 def is_finite(tensor: Tensor) -> bool:
     """Return whether all numbers are; in one pass and without a copy."""
     if not tensor.is_floating_point() or not tensor.numel():

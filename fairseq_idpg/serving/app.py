@@ -58,7 +58,6 @@ class Metrics:
         self.queue = prometheus.Gauge("queue_texts", "texts that wait", **on)
 
     def answered(self, texts: int) -> None:
-        """Count texts that were answered together."""
         self.texts.inc(texts)
         self.together.observe(texts)
 

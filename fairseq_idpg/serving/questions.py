@@ -114,11 +114,9 @@ class Served:
                 raise InputError(f"task {name}: {error}") from None
 
     def chosen(self, question: Question) -> list[str]:
-        """Return names of tasks."""
         return list(self.tasks if question.tasks is None else question.tasks)
 
     def answer(self, question: Question, batch_size: int) -> list[Row]:
-        """Return a row for each text of a checked question."""
         names = {"tasks": self.chosen(question)} if isinstance(self.model, ManyTasks) else {}
         options: Any = {"prompts": question.prompts, "words": question.words, "name": text_name, **names}
         return [row(found) for found in self.model.predict(question.texts, batch_size=batch_size, **options)]

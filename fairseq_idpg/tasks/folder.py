@@ -34,16 +34,13 @@ OF_NUMBERS = (F1, "report_mcc", CORRELATIONS)  # what fairseq's criterion report
 
 
 def has_pairs(data: str) -> bool:
-    """Whether the folder holds sentence pairs."""
     return os.path.isdir(os.path.join(data, "input1"))
 
 
 def check_folder(cfg: Any, from_checkpoint: bool) -> None:
     """Check the folder of a task's options before any of its texts is read.
-
     ``from_checkpoint``: the model is trained, and so has the outputs that it has; the folder may lack labels. Raise
-    InputError, which names a file that is missing or damaged, or the option that disagrees with the folder.
-    """
+    InputError, which names a file that is missing or damaged, or the option that disagrees with the folder."""
     data, regression = cfg.data, cfg.regression_target
     label, names = Path(data, "label"), Path(data, "label", "dict.txt")
     labelled = any(label.glob("*.idx"))

@@ -154,10 +154,8 @@ class Phrased(Shortener):
 
 def in_places(template: Template, own: Lengths, orders: Sequence[Sequence[Any]]) -> Lengths:
     """The lengths that sentences have in their places in a template, from their ``own`` lengths alone.
-
     ``orders``: the tokens of these sentences, closed by ``</s>``: one data set for each place. Exchanged pairs are a
-    second such list in the other order, whose examples follow the first's.
-    """
+    second such list in the other order, whose examples follow the first's."""
     found = list(own)
     for number in template.spaced:
         rows = (order[number][i][:-1] for order in orders for i in range(len(order[number])))
@@ -169,10 +167,8 @@ def in_places(template: Template, own: Lengths, orders: Sequence[Sequence[Any]])
 
 
 class Published(NamedTuple):
-    """``words``: class -> its word."""
-
     template: str
-    words: dict[str, str]
+    words: dict[str, str]  # class -> its word
 
 
 SENTIMENT = Published("{0} . It was <mask> .", {"0": "terrible", "1": "great"})
@@ -211,10 +207,8 @@ class ClassWords:
 
 def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
     """Put template and verbalisers of ``--predict-with mlm`` into the model's options ``cfg``, in place.
-
     The verbalisers become one word for each class, in the order of the classes. Raise InputError where an option has no
-    effect, there is no template for this data, or not one word for each class.
-    """
+    effect, there is no template for this data, or not one word for each class."""
     if not predicts_words(cfg):
         unused = [name for name in ("template", "verbalisers") if getattr(cfg, name, None) is not None]
         if unused:

@@ -32,10 +32,8 @@ def loaded_commands(function: str) -> Iterator[ModuleType]:
 
 def will_resume(cfg: Any, suffix: str) -> bool:
     """Return whether fairseq goes on with the checkpoint that it is about to read, or starts from its weights.
-
     ``cfg``: fairseq's options of checkpoints; ``suffix``: what their names end with in this process. Raise InputError
-    where --restore-file, --continue-once or --finetune-from-model is missing: fairseq would start anew.
-    """
+    where --restore-file, --continue-once or --finetune-from-model is missing: fairseq would start anew."""
     option, named = "--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt")
     if cfg.restore_file == CheckpointConfig.restore_file:
         # fairseq takes the checkpoint in --save-dir, or the first of these
@@ -122,20 +120,16 @@ def plateau_state(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule) -> di
 
 def load_plateau(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule, state: dict[str, Any]) -> None:
     """Load it; checkpoints of earlier versions do not say how many, which is 0 with the default --lr-patience 0.
-
     The schedule lowers the learning rate once more than --lr-patience epochs in a row were no better. fairseq saves its
-    best score alone, and it saves a checkpoint before it tells the schedule how the epoch ended.
-    """
+    best score alone, and it saves a checkpoint before it tells the schedule how the epoch ended."""
     theirs(state)
     schedule.lr_scheduler.num_bad_epochs = state.get(BAD_EPOCHS, 0)
 
 
 def catch_up_plateau(trainer: Any, extra_state: dict[str, Any] | None, anew: bool) -> None:
     """Tell the schedule how the last epoch of the checkpoint ended; all other schedules count updates alone.
-
     ``extra_state``: what fairseq has read of the checkpoint, if there is one. ``anew``: whether the schedule has
-    forgotten the checkpoint (--reset-lr-scheduler), of which the optimizer has taken the rate.
-    """
+    forgotten the checkpoint (--reset-lr-scheduler), of which the optimizer has taken the rate."""
     schedule = trainer.lr_scheduler
     if extra_state is None or not isinstance(schedule, ReduceLROnPlateauLRSchedule):
         return

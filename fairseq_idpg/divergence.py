@@ -1,8 +1,7 @@
 """A run that has diverged ends with one line, and none of its scores takes part in the choice of a checkpoint.
 
-fairseq by itself writes a crash.pt and a traceback, skips batch after batch, or compares NaN with the best score so
-far, which is forgotten. With --fp16 and --amp a batch that overflows is no end: fairseq skips it and lowers the loss
-scale.
+fairseq by itself writes a crash.pt and a traceback, skips batch after batch, or takes NaN for the best score. With
+--fp16 and --amp a batch that overflows is no end: fairseq skips it and lowers the loss scale.
 """
 
 import math

@@ -208,8 +208,7 @@ class OpenTransformerEncoder(TransformerEncoder):
             padded: whether there are pads; None: not known, see ``_padding``.
             start: what lies below it is not run.
 
-        Return ``encoder_out``, [T x B x d], and ``encoder_states``: on request those before the first layer that is run
-        and after each.
+        Return ``encoder_out``, [T x B x d], and ``encoder_states``: on request those around each layer that is run.
         """
         # The embedding, with rows of the words and the input in it. Late rows may be made from it further up, also in a
         # pass that begins above it, so it is computed when it is asked for, once.

@@ -94,8 +94,7 @@ Addition = Callable[[Tensor], Tensor] | None
 class Additions(NamedTuple):
     """What is added to the outputs of a layer's Linears, each a function of that Linear's input, token by token.
 
-    ``heads`` is added to the outputs of the attention's heads and is a function of their queries, the heads side by
-    side.
+    ``heads`` is added to the outputs of the attention's heads, side by side, and is a function of their queries.
     """
 
     q_proj: Addition = None
@@ -138,8 +137,8 @@ class Injection:
         projection: layer -> what is added to the outputs of its Linears and heads. A prefix before projection takes
             part. Both see tokens, and may be shown those alone that are no pads.
 
-    Modules behind these are registered, trained and saved by whoever owns them. The pass that computes M(x) is one of
-    its own, with nothing injected.
+    Modules behind these are registered, trained and saved by whoever owns them. In the
+    pass that computes M(x) nothing is injected.
     """
 
     words: Tensor | None = None

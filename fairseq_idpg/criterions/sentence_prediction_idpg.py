@@ -178,9 +178,8 @@ def fetched_columns(
     reports: Sequence[str], logits: Tensor, sample: dict[str, Any], one: int, more: dict[str, Tensor] | None = None
 ) -> dict[str, Any]:
     """What the ``reports`` are made of: a list of B for each column, fetched from the device together.
-    ``logits``: B x classes; ``one``: the class with the label 1, where there are questions; ``more``: columns that are
-    fetched with them. Answers of questions have ``answers_question`` B in ``sample``, texts ``answer_em`` and
-    ``answer_f1``."""
+    ``logits``: B x classes; ``sample``: as of ``PromptedDataset``; ``one``: the class with the label 1, where there are
+    questions; ``more``: columns that are fetched with them."""
     columns = dict(more or {})
     if reports:
         columns.update(_id=sample["id"], _answer=logits.argmax(1), _target=sample["target"].view(-1))

@@ -64,8 +64,7 @@ class IDPGHubInterface(nn.Module):
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """Return B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
         With ``return_all_hiddens`` the states before the first and after each layer. Columns of pads alone are 0. Raise
-        InputError for a model that reads a template, and so has states of other tokens; ModelLost as
-        ``check_backbone``."""
+        InputError for a model that reads a template, with states of other tokens; ModelLost as ``check_backbone``."""
         if self.predictor.template is not None:
             raise InputError(
                 f"this model reads sentences in a template, {self.model.args.template}, and has no states of these "

@@ -1,8 +1,7 @@
 """Prediction on a CPU with the backbone's Linears in int8, everything else in float32.
 
 torch's own dynamic quantization (torch.ao.quantization) is deprecated, and its one scale for all tokens of a batch, of
-7 bits, changes more answers. Here torch's product of int8 matrices is used directly, and each token has a scale of its
-own.
+7 bits, changes more answers. Here torch's product of int8 matrices is used directly, and each token has its scale.
 """
 
 from collections.abc import Sequence

@@ -89,8 +89,7 @@ class ManyTasks:
     ) -> list[Answers]:
         """Return for each text, in their order, a ``Prediction`` of each task by its name.
         M(x) of a text is computed once for all tasks that read it. ``tasks`` names those that answer (default: all);
-        the other arguments (``more``: ``features``, ``prompts`` and ``words``) and errors are those of
-        ``Predictor.predict``."""
+        the others (``more``: ``features``, ``prompts`` and ``words``) and errors are those of ``Predictor.predict``."""
         chosen, texts = self._chosen(tasks), listed(texts)
         if not texts:
             return []

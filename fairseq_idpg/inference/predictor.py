@@ -246,8 +246,7 @@ class Predictor:
         return Reading(self, inputs, examples, means, was_cut, name)
 
     def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> list[Input]:
-        """Return each text as the model reads it; raise InputError for one that is empty, or of another kind than the
-        model's."""
+        """Return each text as the model reads it; raise InputError for one that is empty, or of another kind."""
         wanted, labels, described = 2 if self.record.pairs else 1, self.labels, self.description
         inputs = []
         for number, text in enumerate(texts):
@@ -278,8 +277,7 @@ class Predictor:
             parts: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``.
             may_be_cut: whether texts may be cut where the options say so.
 
-        Raise InputError where a sentence has no token, a text is too long and may not be cut, or there is no room for
-        text.
+        Raise InputError where a sentence has no token, or a text is too long and may not be cut.
         """
         cfg, dictionary, length = self.options, self.text.dictionary, self.model.prompt_length
         sizes = [np.array([len(ids) for ids in part], np.int64) for part in parts]

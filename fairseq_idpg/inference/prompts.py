@@ -42,8 +42,7 @@ class Vocabulary:
             source: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder.
             bpe, vocab: what --bpe and --vocab name; they win.
 
-        Raise InputError where there is no dictionary, or its encoder is not named, is another's, or is missing or
-        damaged.
+        Raise InputError where there is no dictionary, or no undamaged encoder of it.
         """
         path = source / "input0" / "dict.txt" if source.is_dir() else source
         dictionary, encoder = load_dictionary(str(path)), None

@@ -75,8 +75,7 @@ def task_dictionary(symbols: Sequence[str]) -> Dictionary:
 
 
 def load_dictionary(path: str) -> Dictionary:
-    """Return a dict.txt as the task reads it, <mask> at its end; raise InputError where it is missing or no
-    dictionary."""
+    """Return a dict.txt as the task reads it, <mask> at its end; raise InputError where there is none."""
     try:
         return SentencePredictionTask.load_dictionary(path)
     except Exception as error:  # fairseq raises that, of bytes that are no UTF-8

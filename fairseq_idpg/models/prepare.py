@@ -1,7 +1,6 @@
 """A model made ready: its options before it is built, and what else a run starts with once it is.
 
-The task says what only it knows, ``DataFacts``: to ``complete_options`` before the model is built, and to the model's
-own ``prepare`` after that.
+The task hands what only it knows, ``DataFacts``, to ``complete_options`` before that, and to ``prepare`` after it.
 """
 
 import contextlib
@@ -108,8 +107,7 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
 def check_method_effects(cfg: Any, method: Method | None) -> None:
     """Raise InputError, with the reason, for options of the method (``cfg``, filled) that change nothing.
     Options that a method does not have, or that act with certain values of another only, are refused by
-    ``fill_options`` wherever they come from. This is asked of new runs alone: a checkpoint may have been made
-    before."""
+    ``fill_options`` wherever they come from. This is asked of new runs alone, as checkpoints may be older."""
     defaults = find_preset(cfg.method).defaults
     for name, reason in ({} if method is None else method.without_effect(cfg)).items():
         if str(getattr(cfg, name)) != str(defaults[name]):

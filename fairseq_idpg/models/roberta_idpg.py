@@ -195,8 +195,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             mask_index: B, index of the template's ``<mask>`` in each row of what the encoder reads (from the task).
             inspect: sees what is injected, and gives what takes its place.
 
-        Raise InputError where the backbone was not loaded, or the batch does not say where the prompt goes or lacks
-        vectors.
+        Raise InputError where the backbone was not loaded, or the batch lacks the prompt's place or vectors.
         """
         if not self.backbone_loaded:
             raise InputError(

@@ -64,8 +64,7 @@ def check_encoder_size(args: Any, backbone: Backbone) -> None:
 
 def check_size(model: Mapping[str, Any], task: Mapping[str, Any], tensors: dict[str, Any], what: str) -> None:
     """Raise InputError where options describe a model that is much larger than the tensors of its file.
-    ``model``: options of this package's model, or of fairseq's RoBERTa, which has no method; ``task``: of its task;
-    ``what`` names the file."""
+    ``model``: options of this package's model, or of fairseq's RoBERTa, which has no method; ``what``: the file."""
     given = {"max_positions": task.get("max_positions") or 512}
     given.update({name: value for name, value in model.items() if name != "_name" and value is not None})
     ours = "method" in given

@@ -141,8 +141,7 @@ class KeptRecord:
         return asdict(self.of_model)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take a checkpoint's record over; raise InputError where this run cannot read its data as the model was
-        trained."""
+        """Take a checkpoint's record over; raise InputError where this run cannot read its data as that does."""
         theirs = read_record(state)
         check_same_data(theirs, self.ours, self.data)
         digests = [sorted(record.vectors.values()) for record in (theirs, self.ours) if record.vectors]

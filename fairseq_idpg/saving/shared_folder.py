@@ -138,8 +138,7 @@ def use_lines(folder: str, pairs: bool) -> dict[str, str]:
 
 
 def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int) -> str:
-    """Return the Markdown of a folder's card from what ``config.json`` says; ``trained``: numbers that the tensors
-    hold."""
+    """Return the Markdown of a folder's card, of what ``config.json`` says; ``trained``: how many numbers it has."""
     run, backbone, of_model = dict(config["run"]), config["backbone"], config["options"]["model"]
     by_words = of_model.get("predict_with") == "mlm"  # the backbone's LM head predicts
     scores = [

@@ -78,8 +78,7 @@ class Batcher:
         return self.served
 
     def submit(self, question: Question) -> "Future[list[Row]]":
-        """Take a question; raise InputError where the model cannot answer it, Unavailable as ``ready`` or for a full
-        queue."""
+        """Take a question; raise InputError where the model cannot answer it, Unavailable for a full queue."""
         self.ready().check(question)
         job, size = Job(question, Future(), time.monotonic()), len(question.texts)
         with self.condition:

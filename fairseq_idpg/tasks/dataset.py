@@ -239,8 +239,7 @@ def grouped_by_length(order: np.ndarray, sizes: np.ndarray, bucket: int = BUCKET
 
 def arrangement(cfg: Any, split: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
     """What changes fairseq's order of a split's examples, (order, sizes) -> order; None where it stays.
-    Training keeps fairseq's shuffled order, grouped by length on request. Elsewhere the order changes no result, so
-    examples go by length."""
+    Training keeps fairseq's shuffled order, grouped by length on request. Elsewhere the order changes no result."""
     if cfg.no_shuffle:
         return None
     if not split.startswith(TRAIN):

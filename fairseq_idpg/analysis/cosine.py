@@ -108,7 +108,6 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
     cfg, dictionary, length = loaded.task.cfg, loaded.task.source_dictionary, loaded.prompt_length
     block = prompt_block(position, length, dictionary.index(MASK), dictionary.eos())
     room = text_room(cfg, False, length, len(block))
-    check_files(data, split, None)
     sentences = read_sentences(data, part, split, dictionary, combine=False)
     lengths = [sentence_lengths(sentences)]
     kept = kept_lengths(lengths, room)
@@ -129,10 +128,7 @@ def sentence_states(loaded: LoadedModel, dataset: PromptedDataset, batch_size: i
         net_input = dataset.collater([dataset[i] for i in index])["net_input"]
         features, _ = loaded.model(**(utils.move_to_cuda(net_input) if on_gpu else net_input), features_only=True)
         found.append(features[:, 0].float().cpu())
-    sorted_states = torch.cat(found)
-    states = torch.empty_like(sorted_states)
-    states[torch.from_numpy(np.concatenate(batches))] = sorted_states
-    return states
+    return torch.cat(found)[np.argsort(np.concatenate(batches))]
 
 
 def compare(loaded: LoadedModel, name: str, scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:

@@ -79,10 +79,8 @@ def added_to_scores(padding: Tensor | None, prefix: Prefix | None, length: int, 
 
 class OpenAttention(MultiheadAttention):
     """softmax(q [K'; k]^T / sqrt(d/H)) [V'; v] for each head, bitwise equal to fairseq's when nothing is injected.
-
     The parent hands the weights of its projections to one fused torch function. Here they are called one by one, so
-    that something can be added to what they give, and keys and values can be put beside theirs.
-    """
+    that something can be added to what they give, and keys and values can be put beside theirs."""
 
     def forward(
         self,

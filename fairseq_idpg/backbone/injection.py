@@ -93,9 +93,7 @@ Addition = Callable[[Tensor], Tensor] | None
 
 class Additions(NamedTuple):
     """What is added to the outputs of a layer's Linears, each a function of that Linear's input, token by token.
-
-    ``heads`` is added to the outputs of the attention's heads, side by side, and is a function of their queries.
-    """
+    ``heads`` is added to the outputs of the attention's heads, side by side, and is a function of their queries."""
 
     q_proj: Addition = None
     k_proj: Addition = None

@@ -31,10 +31,8 @@ ALIGNMENT = 64  # bytes, torch's own: products of matrices that lie otherwise ma
 
 class Undrawn(TorchFunctionMode):
     """Leave tensors without the random values that they begin with, since those of a file take their place.
-
     To draw them takes seconds and as much memory again at the size of RoBERTa-large. A training draws them: what it
-    draws afterwards, of a seed, depends on it. The functions of ``nn.init`` and of fairseq end in DRAWS.
-    """
+    draws afterwards, of a seed, depends on it. The functions of ``nn.init`` and of fairseq end in DRAWS."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in DRAWS or getattr(func, "__module__", "") == nn.init.__name__:

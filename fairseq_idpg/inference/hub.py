@@ -31,10 +31,8 @@ def from_pretrained(
 
 class IDPGHubInterface(nn.Module):
     """A trained model by fairseq's names, for every method: ``encode``, ``extract_features``, ``predict``.
-
     Tokens are what the text becomes, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``: prompts are put among them, and
-    taken out of the features again. Gradients are those of the caller's mode. ``predictor.predict`` takes sentences.
-    """
+    taken out of the features again. Gradients are those of the caller's mode. ``predictor.predict`` takes sentences."""
 
     def __init__(self, predictor: Predictor):
         super().__init__()

@@ -16,10 +16,8 @@ Answers = dict[str, Prediction]  # by the names of tasks
 
 class ManyTasks:
     """Trained models that share one backbone, each with its own method, head, prompt length, position and labels.
-
     Tasks may be added and dropped while threads predict: a prediction has the tasks of its beginning.
-    ``open_checkpoint`` reads a checkpoint, its method not merged into the backbone.
-    """
+    ``open_checkpoint`` reads a checkpoint, its method not merged into the backbone."""
 
     def __init__(self, open_checkpoint: Callable[[str], Predictor]):
         self.open_checkpoint = open_checkpoint

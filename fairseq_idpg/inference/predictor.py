@@ -163,11 +163,9 @@ def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **m
 
 class Predictor:
     """A model in evaluation mode, and what its text was encoded with. Several threads may use one.
-
     Nothing of torch's global state is changed. That texts were cut is logged as a warning. ``model``: its method is
     merged where it can be; ``task``: its ``cfg`` are the options, which do not change any more; ``means``: M(x) of a
-    method that reads word vectors; ``template``: what texts are put into, if the model predicts words.
-    """
+    method that reads word vectors; ``template``: what texts are put into, if the model predicts words."""
 
     def __init__(
         self,

@@ -137,10 +137,8 @@ def difference(record: Record, encoder: Encoder) -> str | None:
 
 class MeanVectors:
     """Mean word vectors, ``width`` numbers each, as ``python -m preprocess glove`` makes them of ``source``.
-
     The file is read again whenever there are words that were not met before. Of more than ``MOST_WORDS`` words all are
-    forgotten but those of the texts at hand, so that a server does not grow.
-    """
+    forgotten but those of the texts at hand, so that a server does not grow."""
 
     def __init__(self, source: Path, text: TextEncoder, width: int):
         self.source = source

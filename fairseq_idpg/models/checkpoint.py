@@ -43,11 +43,9 @@ UNRECORDED = (
 
 class SavesTrainableOnly(BaseFairseqModel):
     """Mixin in front of RobertaModel: what ``state_dict`` leaves out and how ``load_state_dict`` fills it again.
-
     ``kept`` is what else a checkpoint keeps, by name, each with ``state_dict`` and ``load_state_dict`` of plain values
     and tensors. It travels as torch's extra state of a module, because that goes wherever the weights go: resume,
-    validation, other processes (fairseq hands a task's own state to validation alone).
-    """
+    validation, other processes (fairseq hands a task's own state to validation alone)."""
 
     def __init__(self, args: Any, encoder: Any):
         super().__init__(args, encoder)

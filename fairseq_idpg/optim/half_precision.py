@@ -27,11 +27,9 @@ AMP_COUNTERS = ("scale", "_growth_tracker")
 
 class KeptHalfPrecision:
     """The section of ``model.kept`` with which a resumed run goes on exactly as if it had not been stopped.
-
     A run that starts from update 0 (--reset-optimizer, --finetune-from-model) takes nothing from it: it starts from the
     weights that everybody else reads in the file. Without ``saved`` checkpoints hold no state of the optimizer, and
-    there is nothing to go on from.
-    """
+    there is nothing to go on from."""
 
     def __init__(self, saved: bool = True):
         self.saved = saved

@@ -117,10 +117,8 @@ def cache_key(model: Any, text: SplitText, kind: str, rows: int, dtype: str) -> 
 
 class RowCache:
     """Rows of numbers of the examples of a split. Pickles as its path: data loader processes read the file themselves.
-
     ``lengths``: N, how many rows each example has. ``precision``: says the backbone's at the moment (fairseq halves a
-    model that is built already); without it, it is always the key's.
-    """
+    model that is built already); without it, it is always the key's."""
 
     option = what = ""  # what names the folder, and what the rows are, for errors
     exact = ""  # the value of ``option``-dtype with which no number is rounded

@@ -168,9 +168,7 @@ STOCK_TYPES = _stock_types()
 
 def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = False) -> Options:
     """Return the ``options`` that ``types`` declares, and with ``report`` warn of others.
-
-    Raise InputError for one that is not of its type, a size that no model has, and a seed that numpy does not take.
-    """
+    Raise InputError for one that is not of its type, a size that no model has, and a seed that numpy does not take."""
     for name, value in options.items():
         if name not in types:
             continue

@@ -69,10 +69,8 @@ def take_no_more(listening: socket.socket) -> None:
 
 class HttpServer(uvicorn.Server):
     """uvicorn's, of one process for many connections, which at its end still answers what is asked on those made.
-
     ``ending`` is called when no more will come. No client keeps it from its end for more than ``WAIT`` seconds, unless
-    an answer is due.
-    """
+    an answer is due."""
 
     def __init__(self, app: ASGIApp, ending: Callable[[], None]):
         options: Any = dict.fromkeys(("access_log", "server_header", "proxy_headers"), False)

@@ -68,9 +68,9 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
             )
 
 
-def check_files(data: str, split: str, regression: bool | None, combine: bool = False) -> None:
-    """Raise InputError where a split does not exist, is empty, or has a damaged file. ``combine``: and split1, split2
-    ..., as fairseq reads them. ``regression``: whether labels are scores; None: whether the folder has any."""
+def check_files(data: str, split: str, regression: bool, combine: bool = False) -> None:
+    """Raise InputError where a split does not exist, is empty, or has a damaged file.
+    ``combine``: and split1, split2 ..., as fairseq reads them; ``regression``: whether labels are scores."""
     folder = DataFolder(Path(data), regression)
     if split not in folder.splits:
         raise InputError(
@@ -171,10 +171,8 @@ def class_names(dictionary: Dictionary) -> list[str]:
 @dataclass
 class LabelOrder:
     """The classes in the folder's order, which is the model's too until a checkpoint brings another.
-
     Data sets ask it for every example anew: fairseq-train loads the validation set before the checkpoint, which may
-    bring another order.
-    """
+    bring another order."""
 
     dictionary: Dictionary  # names the model's classes from ``nspecial`` on, for criterions
     data: str
@@ -221,10 +219,8 @@ class LabelOrder:
 
 def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bool) -> LabelOrder | None:
     """Return the classes of the task's folder; None for scores. ``load`` reads a dict.txt as the task does.
-
-    ``from_checkpoint``: the folder may lack labels, as the checkpoint will name the classes. Raise InputError where
-    --num-classes is another number than that of the classes.
-    """
+    ``from_checkpoint``: the folder may lack labels, which the checkpoint names. Raise InputError for another number of
+    classes than --num-classes."""
     if cfg.regression_target:
         return None
     path = Path(cfg.data, "label", "dict.txt")

@@ -270,13 +270,8 @@ class Predictor:
         self, parts: Sequence[list[Tensor]], name: Callable[[int], str], may_be_cut: bool = True
     ) -> PromptedDataset:
         """Return sentences that lie in memory as the examples that the task makes of a data folder.
-
-        Args:
-            parts: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``.
-            may_be_cut: whether texts may be cut where the options say so.
-
-        Raise InputError where a sentence has no token, or a text is too long and may not be cut.
-        """
+        ``parts``: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``. Raise
+        InputError where a sentence has no token, or a text is too long and may not be cut."""
         cfg, dictionary, length = self.options, self.text.dictionary, self.model.prompt_length
         sizes = [np.array([len(ids) for ids in part], np.int64) for part in parts]
         own = [each - 1 for each in sizes]

@@ -37,13 +37,8 @@ class Vocabulary:
     @classmethod
     def read(cls, source: Path, bpe: str | None, vocab: Path | None) -> "Vocabulary":
         """Return the words of a dictionary, with the encoder that makes text of its symbols.
-
-        Args:
-            source: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder.
-            bpe, vocab: what --bpe and --vocab name; they win.
-
-        Raise InputError where there is no dictionary, or no undamaged encoder of it.
-        """
+        ``source``: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder unless --bpe or
+        --vocab does. Raise InputError where there is no dictionary, or no undamaged encoder of it."""
         path = source / "input0" / "dict.txt" if source.is_dir() else source
         dictionary, encoder = load_dictionary(str(path)), None
         if source.is_dir() and (vocab or (source / FOLDER_FACTS).is_file()):

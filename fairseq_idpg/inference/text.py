@@ -83,15 +83,10 @@ def load_dictionary(path: str) -> Dictionary:
 
 
 def find_text_encoder(record: Record, named: File, others: Iterable[Path], what: str) -> TextEncoder:
-    """Return the encoder that a checkpoint's data was made with.
-
-    Args:
-        named: the folder of its files, if somebody has named it; then no other is looked at.
-        others: folders where it may be besides the one that is recorded, and for GPT-2's where it is downloaded to.
-        what: the checkpoint, for errors.
-
-    Raise InputError where it is in none of them, is another one, or nothing is recorded of it and no folder was named.
-    """
+    """Return the encoder that a checkpoint's data was made with; ``what``: the checkpoint, for errors.
+    ``named``: the folder of its files, if somebody has named it; then no other is looked at. ``others``: folders where
+    it may be besides the one that is recorded, and for GPT-2's where it is downloaded to. Raise InputError where it is
+    in none of them, is another one, or nothing is recorded of it and no folder was named."""
     if named is None and record.bpe is None:
         raise InputError(
             f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "

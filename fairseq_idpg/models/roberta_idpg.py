@@ -39,17 +39,10 @@ logger = logging.getLogger(__name__)
 
 @register_model("roberta_idpg", dataclass=RobertaIDPGConfig)
 class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
-    """fairseq's RoBERTa with a prompt method attached.
+    """fairseq's RoBERTa with a prompt method attached."""
 
-    Attributes:
-        method: the ``Method`` that ``--method`` names, or None (head only).
-        trains_encoder: whether any of the backbone's own weights is trained, so that M(x) has a gradient.
-        first_layer: k, the first layer in which, or in front of which, anything is injected or trained; L if there is
-            none. Without dropout the states that enter it depend on the text alone.
-        check_size: refuses options of a file that its tensors are too small for.
-        prepare: gives a model that was built what a run starts with besides, see ``prepare_model``.
-    """
-
+    # for what may not import models: refuse options of a file that its tensors are too small for, and give a model that
+    # was built what a run starts with besides
     check_size = staticmethod(check_size)
     prepare = prepare_model
 
@@ -63,6 +56,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         if predicts_words(args):
             self.encoder.lm_head.requires_grad_(args.no_freeze_backbone)
+        # the method that --method names, or None (head only)
         self.method: Method | None = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
             # without a method it draws what fairseq's draws, and computes what fairseq's computes
@@ -71,7 +65,10 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                 layer.skips_pads = True
             for name, parameter in self.encoder.sentence_encoder.named_parameters():
                 parameter.requires_grad_(parameter.requires_grad or self.method.trains(name))
+        # whether any of the backbone's own weights is trained, so that M(x) has a gradient
         self.trains_encoder = any(p.requires_grad for p in self.encoder.sentence_encoder.parameters())
+        # k, the first layer in which, or in front of which, anything is injected or trained; L if there is none
+        # without dropout the states that enter it depend on the text alone
         layers = len(self.encoder.sentence_encoder.layers)
         injected = layers if self.method is None else self.method.first_layer(layers)
         self.first_layer = min(injected, first_trained(self.encoder.sentence_encoder, layers))

@@ -283,15 +283,10 @@ def fill_cache(
 ) -> None:
     """Compute missing rows in large batches of similar length, without dropout or gradient, in exact float32 products.
 
-    What is there is opened here, so that it is compared with its checksum once, not by each data loader process.
-
-    Args:
-        cache: a ``RowCache``; there is nothing to do for rows of another kind, or None.
-        tokens_of: n example numbers -> n x T tokens, padded, as the backbone reads them.
-        sizes: N, tokens of each example.
-        split: its name, for the log.
-
-    Raise InputError as ``RowCache`` does, and where a batch does not fit into memory; ModelLost as ``check_backbone``.
+    What is there is opened here, so that it is compared with its checksum once, not by each data loader process. There
+    is nothing to do for a ``cache`` of another kind, or None. ``tokens_of``: n example numbers -> n x T tokens, padded,
+    as the backbone reads them; ``sizes``: N, tokens of each example. Raise InputError as ``RowCache`` does, and where a
+    batch does not fit into memory; ModelLost as ``check_backbone``.
     """
     if not isinstance(cache, RowCache):
         return

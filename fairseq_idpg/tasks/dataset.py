@@ -75,15 +75,9 @@ def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
 
 class SwappedPairsAppended(BaseWrapperDataset):
     """Every pair, and every pair again with its sentences exchanged (IDPG, appendix A.4), without a copy on disk.
-
-    N pairs ``<s> A </s> [</s>] B </s>``, followed by the N pairs ``<s> B </s> [</s>] A </s>`` with the same targets.
-    With ``shuffle`` in a random order, else in that of the data.
-
-    Args:
-        dataset: fairseq's sentence-prediction dataset of pairs.
-        lengths: of their two sentences, N each.
-        separators: ``</s>`` between them.
-    """
+    N pairs ``<s> A </s> [</s>] B </s>`` with two ``lengths`` each and ``separators`` between them, followed by the N
+    pairs ``<s> B </s> [</s>] A </s>`` with the same targets. With ``shuffle`` in a random order, else in that of the
+    data."""
 
     def __init__(self, dataset: FairseqDataset, lengths: Lengths, separators: int, shuffle: bool, seed: int):
         super().__init__(dataset)

@@ -177,11 +177,8 @@ def separators(cfg: Any) -> int:
 
 def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int | None = None) -> int:
     """Tokens of text that an example may have beside special tokens and a prompt; InputError: there is no room.
-
-    Args:
-        rows: tokens that the prompt adds, separators around it counted.
-        words: tokens of a template, with ``<s>`` and ``</s>``, if the sentences stand in one.
-    """
+    ``rows``: tokens that the prompt adds, separators around it counted; ``words``: those of a template, with ``<s>``
+    and ``</s>``, if the sentences stand in one."""
     room = cfg.max_positions - (special_tokens(pairs, separators(cfg)) if words is None else words) - rows
     if room < (2 if pairs else 1):
         raise InputError(

@@ -5,12 +5,10 @@ While a method is trained that has a term of its own, such as SMoP's load balanc
 
 fairseq sums what each process logs, which lists of predictions cannot be: --report-mcc and the like end in an error
 with two processes. Here each process puts its predictions into its row of an otherwise empty table, so that the sum of
-the tables holds everybody's. F1, MCC, Pearson and Spearman are then computed on the whole split, as with one process.
-So are the scores of SuperGLUE, preprocess/split_scores.py: macro F1, and those of questions with several answers, of
-which the folder says which belong together.
+the tables holds everybody's. Scores, also those of SuperGLUE, are then of the whole split, as with one process.
 
 Correlations that are not defined, such as those of constant predictions, score 0: fairseq's NaN would take part in the
-choice of the best checkpoint, and the best score so far be forgotten. The task sees to it with fairseq's criterion too.
+choice of the best checkpoint. The task sees to it with fairseq's criterion too.
 """
 
 import math

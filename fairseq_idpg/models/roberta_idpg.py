@@ -67,7 +67,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                 parameter.requires_grad_(parameter.requires_grad or self.method.trains(name))
         # whether any of the backbone's own weights is trained, so that M(x) has a gradient
         self.trains_encoder = any(p.requires_grad for p in self.encoder.sentence_encoder.parameters())
-        # k, the first layer in which, or in front of which, anything is injected or trained; L if there is none
+        # k, the first layer in which, or in front of which, anything is injected or trained; L if there is none;
         # without dropout the states that enter it depend on the text alone
         layers = len(self.encoder.sentence_encoder.layers)
         injected = layers if self.method is None else self.method.first_layer(layers)

@@ -52,8 +52,6 @@ class CacheKey:
     filled the cache: float32 for runs in float32 and with --amp, half precision for --fp16 and --bf16. A run without a
     cache computes the same M(x) in batches of other shapes, so that its numbers differ by rounding; with --amp also
     because its training steps compute M(x) partly in half precision.
-
-    ``dtype`` and ``precision`` are ``float32``, ``float16`` or ``bfloat16``.
     """
 
     backbone: str  # SHA-256 of its tensors and of how they are read, see ``cache_key``
@@ -61,8 +59,8 @@ class CacheKey:
     kind: str  # the --representation, or the layer that states enter
     rows: int  # N; of states all tokens
     width: int  # w; of states d
-    dtype: str  # of the numbers in the file
-    precision: str  # in which the backbone computed them
+    dtype: str  # of the numbers in the file: float32, float16 or bfloat16
+    precision: str  # in which the backbone computed them: one of these
     format: int = FORMAT
 
     @property

@@ -5,8 +5,7 @@ RoBERTa-large. A note of both spares every later process that. It holds only for
 path, inode, size and times of last change. A note that does not fit its own checksum is not used.
 
 The notes are in ``$XDG_CACHE_HOME/fairseq_idpg/backbones``, by default below ``~/.cache``. The environment variable
-FAIRSEQ_IDPG_CACHE names another folder than ``fairseq_idpg``. With ``FAIRSEQ_IDPG_CACHE=off`` notes are neither
-made nor read.
+FAIRSEQ_IDPG_CACHE names another folder than ``fairseq_idpg``; ``off``: notes are neither made nor read.
 """
 
 import contextlib

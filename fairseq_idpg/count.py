@@ -11,7 +11,6 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.roberta.model import base_architecture
 
 from .errors import logged_command
-from .methods.base import Method
 from .methods.registry import PRESETS, find_preset
 from .models.config import fill_method_options, open_options
 from .models.size import method_of
@@ -36,27 +35,14 @@ def architecture(name: str, method: str, **options: Any) -> argparse.Namespace:
 
 
 class Count(NamedTuple):
-    """Trainable parameters of a preset.
-
-    Attributes:
-        own: of the method itself.
-        of_backbone: weights of the backbone that are trained with it.
-        share: both together, as a part of the backbone.
-        paper: what the paper prints, of RoBERTa-large.
-        folded: numbers that are left of ``own`` once the method is trained.
-    """
+    """Trainable parameters of a preset."""
 
     preset: str
-    own: int
-    of_backbone: int
-    share: float
-    paper: str
-    folded: int
-
-
-def own_parameters(method: Method | None) -> int:
-    """Return how many parameters a method itself has; 0 without one."""
-    return 0 if method is None else sum(parameter.numel() for parameter in method.parameters())
+    own: int  # of the method itself
+    of_backbone: int  # weights of the backbone that are trained with it
+    share: float  # both together, as a part of the backbone
+    paper: str  # what the paper prints, of RoBERTa-large
+    folded: int  # numbers that are left of ``own`` once the method is trained
 
 
 def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> dict[str, int]:
@@ -76,20 +62,19 @@ def count_preset(arch: str, preset: str, **options: Any) -> Count:
     """Count one preset, or several joined by +, in one architecture; ``options`` override the preset's."""
     args = architecture(arch, preset, **options)
     method, sizes = method_of(args), backbone_sizes(args, SYMBOLS.get(arch, ROBERTA_SYMBOLS))
-    trained = [
-        size for name, size in sizes.items() if args.no_freeze_backbone or (method is not None and method.trains(name))
-    ]
-    own, of_backbone = own_parameters(method), sum(trained)
-    folded = own
-    if method is not None and method.training_only:
-        kept = [each for name, each in method.state_dict().items() if not name.startswith(method.training_only)]
-        folded = sum(each.numel() for each in kept)
+    of_backbone = sum(sizes.values()) if args.no_freeze_backbone else 0
+    own = folded = 0
+    if method is not None:
+        own = folded = sum(parameter.numel() for parameter in method.parameters())
+        of_backbone = of_backbone or sum(size for name, size in sizes.items() if method.trains(name))
+        if method.training_only:
+            kept = [each for name, each in method.state_dict().items() if not name.startswith(method.training_only)]
+            folded = sum(each.numel() for each in kept)
     paper = find_preset(preset).paper if arch == "roberta_idpg_large" else ""
     return Count(preset, own, of_backbone, (own + of_backbone) / sum(sizes.values()), paper, folded)
 
 
 def counts(arch: str) -> list[Count]:
-    """Return the counts of every preset, the smallest first."""
     return sorted((count_preset(arch, name) for name in PRESETS), key=lambda row: row.share)
 
 

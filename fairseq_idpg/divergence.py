@@ -1,8 +1,7 @@
 """A run that has diverged ends with one line, and none of its scores takes part in the choice of a checkpoint.
 
-fairseq by itself writes a crash.pt and a traceback, skips batch after batch, or compares NaN with the best score so
-far, which is forgotten. With --fp16 and --amp a batch that overflows is no end: fairseq skips it and lowers the loss
-scale.
+fairseq by itself writes a crash.pt and a traceback, skips batch after batch, or takes NaN for the best score. With
+--fp16 and --amp a batch that overflows is no end: fairseq skips it and lowers the loss scale.
 """
 
 import math
@@ -22,13 +21,10 @@ OVERFLOWS = 100  # in a row, with nothing changed in between
 def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
     """fairseq's ``Trainer.clip_grad_norm``, which is the first to know the gradient's norm.
 
-    fairseq reads the same number right afterwards, so looking at it here makes nothing wait for the device.
-
-    Raises:
-        InputError: NaN or an infinite number in the gradient where no loss scale can be lowered, or in each of many
-            batches in a row at a loss scale that stays.
-        FloatingPointError: as fairseq's, at the lowest loss scale.
-        OverflowError: as fairseq's, for a batch that it skips.
+    fairseq reads the same number right afterwards, so looking at it here makes nothing wait for the device. Raise
+    InputError for NaN or an infinite number in the gradient where no loss scale can be lowered, or in each of many
+    batches in a row at a loss scale that stays; else as fairseq: FloatingPointError at the lowest loss scale,
+    OverflowError for a batch that it skips.
     """
     update, amp = trainer.get_num_updates() + 1, trainer.cfg.common.amp
     scaler: Any = getattr(trainer.optimizer, "scaler", None)  # --bf16 has none
@@ -55,11 +51,7 @@ def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
 
 
 def check_validation(stats: dict[str, Any]) -> None:
-    """Refuse a validation whose loss is not finite, or any of whose scores is NaN.
-
-    Raises:
-        InputError: naming the score.
-    """
+    """Raise InputError for a validation whose loss is not finite, or any of whose scores is NaN."""
     for name, value in stats.items():
         if not isinstance(value, (int, float, Tensor)) or name.startswith("best_"):
             continue

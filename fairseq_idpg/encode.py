@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 from preprocess.data_folder import DataFolder
+from preprocess.flags import named_path
 
 from .errors import InputError, logged_command
 from .models.config import open_options
 from .out_of_memory import put_on, usual_device
 from .representations.cache import fill_cache
-from .saving.backbone_file import backbone_path, read_backbone, recorded_sizes
+from .saving.backbone_file import backbone_path, read_backbone
 from .tasks.config import SentencePredictionIDPGConfig
 from .tasks.task import SentencePredictionIDPGTask
 
@@ -35,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("data", metavar="DATA-bin", nargs="+", help="binarized folders")
     add("--backbone", required=True, metavar="FILE", help="the model.pt of the training runs")
-    add("--representation-cache", required=True, metavar="DIR", help="folder of the rows")
+    add("--representation-cache", type=named_path, required=True, metavar="DIR", help="folder of the rows")
     add("--representation-cache-dtype", choices=["float32", "float16"], default="float32", help="default: float32")
     add("--representation", choices=KINDS, default="backbone", help="default: backbone, which previous-layer reads too")
     add("--splits", nargs="+", action="extend", metavar="SPLIT", help="default: all that have labels")
@@ -99,9 +100,7 @@ def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) ->
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    if not args.representation_cache:
-        raise InputError("--representation-cache is empty: name a folder")
-    sizes = recorded_sizes(read_backbone(backbone_path(args.backbone)))
+    sizes = read_backbone(backbone_path(args.backbone)).sizes
     for path in args.data:
         encode(DataFolder(Path(path)), args, sizes)
 

@@ -42,11 +42,7 @@ def logged_command(level: int = logging.INFO) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading_data() -> Iterator[None]:
-    """Around reading of a data folder.
-
-    Raises:
-        InputError: instead of OSError, for a file that cannot be read.
-    """
+    """Around reading of a data folder: raise InputError instead of OSError for a file that cannot be read."""
     try:
         yield
     except OSError as error:

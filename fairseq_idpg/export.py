@@ -21,7 +21,7 @@ from .methods.registry import find_preset
 from .models.config import fill_method_options, open_options
 from .models.size import method_of
 from .saving.configuration import as_options, buildable, check_is_ours
-from .saving.reading import check_is_there, load_state, read_file
+from .saving.reading import load_state, read_file
 from .saving.shared_folder import CARD, CONFIG, FILES, SECTIONS, TENSORS, card_text, use_lines, write_shared
 from .saving.tensors import EXTRA_STATE, FINGERPRINT, as_digest
 from .training.run_facts import beside, run_facts, versions
@@ -38,12 +38,10 @@ def export(
         record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if any.
         paths: keep where the backbone and the encoder's files are on this machine.
 
-    Raises:
-        InputError: the checkpoint is no such one, or it trains the whole backbone; there is something at ``folder``.
+    Raise InputError where it is no such checkpoint, or there is something at ``folder``.
     """
     what, target = f"checkpoint {checkpoint}", Path(os.path.abspath(folder))
     check_target(target, overwrite)
-    check_is_there(checkpoint, what)
     state = read_file(checkpoint, "checkpoint")
     check_is_ours(state, what)
     kept, cfg = recorded(state, what), buildable(state, what)

@@ -1,6 +1,6 @@
 """Names of the task and of options, as they are typed."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from typing import Any
 
 from fairseq.dataclass.configs import FairseqConfig
@@ -10,6 +10,11 @@ from preprocess.flags import flag_name
 TASK = "sentence_prediction_idpg"
 TRAIN = "train"  # and more: the splits whose pairs are swapped, and whose questions need not stay together
 SECTIONS: list[Any] = [f.type for f in fields(FairseqConfig) if is_dataclass(f.type)]  # of fairseq's options
+
+
+def documented(help: str, default: Any) -> Any:
+    """Return a field of options with its help text."""
+    return field(default=default, metadata={"help": help})
 
 
 def as_typed(cfg: Any, name: str) -> str:

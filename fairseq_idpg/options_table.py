@@ -205,7 +205,6 @@ def family(preset: Preset) -> str:
 
 
 def families_markdown() -> str:
-    """Return the names of the presets, by family."""
     names: dict[str, list[str]] = {kind: [] for kind in FAMILIES}
     for name, preset in sorted(PRESETS.items()):
         names[family(preset)].append(f"`{name}`")

@@ -175,7 +175,6 @@ def layout_of(args: argparse.Namespace) -> str:
 
 
 def predict_texts(args: argparse.Namespace) -> None:
-    """Write predictions of --text, some at a time."""
     texts = TextFile(args.text, layout_of(args))
     form = args.format or ("" if args.out is None else args.out.suffix[1:]) or "tsv"
     if form not in FORMATS:
@@ -202,7 +201,6 @@ def predict_texts(args: argparse.Namespace) -> None:
 
 
 def predict_folder(args: argparse.Namespace) -> None:
-    """Write predictions of a split of a folder."""
     split = "test" if args.split is None else args.split
     check_output(args.out, "--out")
     changed = {"backbone": args.backbone} if args.backbone else {}

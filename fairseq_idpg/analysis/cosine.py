@@ -44,6 +44,7 @@ from ..tasks.positions import (
     insertion_index,
     kept_lengths,
     prompt_block,
+    text_room,
 )
 from ..training.arguments import parse_overrides
 
@@ -51,7 +52,6 @@ TOP = (100, 200, 300)  # the paper's
 LARGEST = 2**16  # of groups, and of a batch
 HIGHEST = TASKS["STS-B"].scale  # scores are shown from 0 to this
 PANEL = (4.2, 3.8)  # inches
-SPECIAL = 2  # <s> and </s>
 
 # Where a prompt of pairs stands in a single sentence. What follows it stays the same: position 2 is in front of a
 # sentence, as 0 is, and 3 in front of the closing </s>, as 1 is.
@@ -63,10 +63,7 @@ SINGLE_POSITION = {0: 0, 1: 1, 2: 0, 3: 1, 4: 4}
 
 def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
     """Return N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files.
-
-    Raises:
-        InputError: single sentences, classes, no labels, or scores outside 0 to ``largest``.
-    """
+    Raise InputError for single sentences, classes, no labels, or scores outside 0 to ``largest``."""
     if len(data.inputs) < 2 or not data.regression:
         found = "classes, no scores (no label/*.label)" if len(data.inputs) == 2 else "single sentences (no input1)"
         raise InputError(f"{data.path} has {found}: give a folder of pairs with scores such as STS-B-bin")
@@ -90,7 +87,6 @@ def group_names(groups: int) -> list[str]:
 
 
 def count_groups(scores: np.ndarray, groups: int) -> list[int]:
-    """Count the scores of each group."""
     edges = np.linspace(0, HIGHEST, groups + 1)  # 1.4 may be 1.4000000000000001 there
     return np.histogram(np.round(scores, 6), np.round(edges, 6))[0].tolist()
 
@@ -108,17 +104,10 @@ def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float | N
 
 def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, position: int) -> PromptedDataset:
     """Return the sentences of ``part`` (input0 or input1), each alone, batched by length.
-
-    A sentence without room beside the prompt is cut at its end (``places.shorten.cut`` says which).
-    """
+    A sentence without room beside the prompt is cut at its end (``places.shorten.cut`` says which)."""
     cfg, dictionary, length = loaded.task.cfg, loaded.task.source_dictionary, loaded.prompt_length
     block = prompt_block(position, length, dictionary.index(MASK), dictionary.eos())
-    room = cfg.max_positions - SPECIAL - len(block)
-    if room < 1:
-        raise InputError(
-            f"the {len(block)} prompt rows of {loaded.path} leave no room for text: give another checkpoint"
-        )
-    check_files(data, split, None)
+    room = text_room(cfg, False, length, len(block))
     sentences = read_sentences(data, part, split, dictionary, combine=False)
     lengths = [sentence_lengths(sentences)]
     kept = kept_lengths(lengths, room)
@@ -139,10 +128,7 @@ def sentence_states(loaded: LoadedModel, dataset: PromptedDataset, batch_size: i
         net_input = dataset.collater([dataset[i] for i in index])["net_input"]
         features, _ = loaded.model(**(utils.move_to_cuda(net_input) if on_gpu else net_input), features_only=True)
         found.append(features[:, 0].float().cpu())
-    sorted_states = torch.cat(found)
-    states = torch.empty_like(sorted_states)
-    states[torch.from_numpy(np.concatenate(batches))] = sorted_states
-    return states
+    return torch.cat(found)[np.argsort(np.concatenate(batches))]
 
 
 def compare(loaded: LoadedModel, name: str, scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
@@ -171,9 +157,7 @@ def compare(loaded: LoadedModel, name: str, scores: np.ndarray, args: argparse.N
 
 def ranked(cosines: np.ndarray, scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
     """Return correlations, and the groups of the scores of the pairs with the highest cosines.
-
-    Of pairs with the same cosine the earlier are first.
-    """
+    Of pairs with the same cosine the earlier are first."""
     order = np.argsort(-cosines, kind="stable")
     top = {str(k): count_groups(scores[order[:k]], args.groups) for k in args.top_k or TOP}
     return {**correlations(cosines, scores), "top": top, "cosines": cosines.tolist()}
@@ -259,10 +243,8 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
 
 def refuse_other_states(cfg: Any) -> None:
     """Raise InputError for models that have no ``<s>`` state of a single sentence, or one that says nothing of it.
-
     M(x) of one cannot be had from a folder that holds the word vectors of pairs. A model that predicts words was
-    trained at ``<mask>``, in a template that is of pairs.
-    """
+    trained at ``<mask>``, in a template that is of pairs."""
     reason = None
     if predicts_words(cfg):
         reason = "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"
@@ -273,7 +255,6 @@ def refuse_other_states(cfg: Any) -> None:
 
 
 def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
-    """Return the models to compare by the names they are shown under."""
     dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
     named = {"--path": args.path, **({} if args.baseline is None else {"--baseline": args.baseline})}
@@ -311,7 +292,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the tables and write the files that were asked for."""
     if not 0 < args.largest_score < math.inf:
         raise InputError(f"--largest-score {args.largest_score:g}: give a positive number")
     scores = gold_scores(DataFolder(Path(args.data)), args.split, args.largest_score)

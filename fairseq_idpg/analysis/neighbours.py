@@ -42,9 +42,7 @@ def generated_rows(model: Any, method: PromptMethod, net_input: dict[str, Tensor
 
 def check_method(cfg: Any, with_data: bool) -> None:
     """Raise InputError, before anything large is built, for methods whose prompt has no rows among word embeddings.
-
-    Also if ``with_data`` and the prompt does not depend on the input.
-    """
+    Also if ``with_data`` and the prompt does not depend on the input."""
     method = getattr(cfg, "method", None)
     kinds = find_preset(method).methods if method else ()
     kind = next((kind for kind in kinds if issubclass(kind, PromptMethod)), None)
@@ -89,7 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print a line for each row."""
     if args.dict is None and args.data is None:
         raise InputError("--dict is missing: name the backbone's dict.txt or a folder that was made with it")
     source = args.dict or args.data

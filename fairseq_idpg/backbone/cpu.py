@@ -52,9 +52,7 @@ class _Dropout(torch.autograd.Function):
 
 class QuickDropout(FairseqDropout):
     """x * keep / (1 - p), keep_i ~ Bernoulli(1 - p); any shape.
-
-    On a CPU p is rounded to 2^-16 and drawn as above; elsewhere the draws are torch's own.
-    """
+    On a CPU p is rounded to 2^-16 and drawn as above; elsewhere the draws are torch's own."""
 
     def draws_quickly(self, x: Tensor) -> bool:
         """Whether there is something to drop, in the quick way."""
@@ -101,11 +99,8 @@ class _DroppedAttention(torch.autograd.Function):
 
 
 def dropped_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float) -> Tensor:
-    """drop(softmax(q k^T / sqrt(w) + bias)) v on a CPU.
-
-    ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``bias``: B x 1 x 1 x S without a gradient, or None; 0 < p < 1.
-    Returns B x H x T x w.
-    """
+    """drop(softmax(q k^T / sqrt(w) + bias)) v on a CPU, B x H x T x w; 0 < p < 1.
+    ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``bias``: B x 1 x 1 x S without a gradient, or None."""
     return _DroppedAttention.apply(q, k, v, bias, p)
 
 
@@ -124,14 +119,11 @@ class _Spread(torch.autograd.Function):
 
 
 class Tokens(NamedTuple):
-    """Some of the T*B tokens of T x B x d states.
+    """Some of the T*B tokens of T x B x d states."""
 
-    ``numbers``: N of them, token by token as they lie in memory, or None for all; ``length``, ``batch``: T and B.
-    """
-
-    numbers: Tensor | None = None
-    length: int = 0
-    batch: int = 0
+    numbers: Tensor | None = None  # N of them, token by token as they lie in memory, or None for all
+    length: int = 0  # T
+    batch: int = 0  # B
 
     def of(self, x: Tensor) -> Tensor:
         """T x B x d -> N x 1 x d."""

@@ -61,19 +61,15 @@ def project(module: nn.Module, name: str, x: Tensor, additions: Additions) -> Te
 @lru_cache(maxsize=2)
 def key_bias(padding: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
     """B x 1 x 1 x (rows + T), to be added to scores: -inf at pads, true in ``padding`` (B x T), 0 elsewhere.
-
     ``rows``: keys in front of the text. Remembered, as the layers of a pass share their padding: on a GPU each of the
-    operations on a mask costs as much time as one on states.
-    """
+    operations on a mask costs as much time as one on states."""
     bias = torch.zeros(padding.shape, dtype=dtype, device=padding.device).masked_fill_(padding, float("-inf"))
     return F.pad(bias, (rows, 0))[:, None, None]
 
 
 def added_to_scores(padding: Tensor | None, prefix: Prefix | None, length: int, dtype: torch.dtype) -> Tensor | None:
     """B x 1 x 1 x (p + T), ``key_bias`` of a text with ``prefix`` in front; None where all keys take part.
-
-    ``length``: T; ``padding``: B x T, or None without pads.
-    """
+    ``length``: T; ``padding``: B x T, or None without pads."""
     if prefix is not None and prefix.padding is not None:
         own = prefix.padding.new_zeros(len(prefix.padding), length) if padding is None else padding
         return key_bias(torch.cat([prefix.padding, own], 1), 0, dtype)
@@ -83,10 +79,8 @@ def added_to_scores(padding: Tensor | None, prefix: Prefix | None, length: int, 
 
 class OpenAttention(MultiheadAttention):
     """softmax(q [K'; k]^T / sqrt(d/H)) [V'; v] for each head, bitwise equal to fairseq's when nothing is injected.
-
     The parent hands the weights of its projections to one fused torch function. Here they are called one by one, so
-    that something can be added to what they give, and keys and values can be put beside theirs.
-    """
+    that something can be added to what they give, and keys and values can be put beside theirs."""
 
     def forward(
         self,
@@ -133,10 +127,8 @@ class OpenAttention(MultiheadAttention):
 
 def gelu(x: Tensor) -> Tensor:
     """fairseq's, but on other devices than a CPU in the precision of ``x``.
-
     There the kernel of half precision computes in float32 by itself. fairseq's own copy of ``x`` in float32, of the
-    width of the feed-forward, would be kept for the gradient: a third of what a layer keeps.
-    """
+    width of the feed-forward, would be kept for the gradient: a third of what a layer keeps."""
     return stock_gelu(x) if x.device.type == "cpu" else F.gelu(x)
 
 
@@ -147,15 +139,10 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
 
 
 class OpenEncoderLayer(TransformerEncoderLayerBase):
-    """LN(x + f(x)) for f = attention, then for f = feed-forward.
+    """LN(x + f(x)) for f = attention, then for f = feed-forward."""
 
-    Attributes:
-        index: the place in the stack, from 0.
-        skips_pads: what leaves the layer is 0 at pads, of which nothing but attention is computed.
-    """
-
-    index: int
-    skips_pads = False
+    index: int  # the place in the stack, from 0
+    skips_pads = False  # what leaves the layer is 0 at pads, of which nothing but attention is computed
 
     def __init__(self, cfg):
         super().__init__(cfg)
@@ -187,17 +174,12 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
 
 
 class OpenTransformerEncoder(TransformerEncoder):
-    """The stack of layers.
-
-    ``forward`` restates fairseq's: there the device is asked before every layer whether there are pads, and nothing can
-    enter between two layers.
-
-    Attributes:
-        checkpointed_from: the first layer of which autograd keeps the input alone; it is run again for the gradient.
-    """
+    """The stack of layers. ``forward`` restates fairseq's: there the device is asked before every layer whether there
+    are pads, and nothing can enter between two layers."""
 
     def __init__(self, args, dictionary, embed_tokens):
         super().__init__(args, dictionary, embed_tokens)
+        # the first layer of which autograd keeps the input alone; it is run again for the gradient
         self.checkpointed_from = len(self.layers)
         for index, layer in enumerate(self.layers):
             layer.index = index
@@ -219,15 +201,12 @@ class OpenTransformerEncoder(TransformerEncoder):
         """The embedding and the layers, with what ``injection`` adds at each of them.
 
         Args:
-            src_tokens: B x T, with placeholders where rows of the input go.
+            src_tokens: B x T, with placeholders where rows of the input go; ``room`` says where, if there are some.
             token_embeddings: B x T x d, instead of the word embeddings.
-            room: where these are, if there are some.
             padded: whether there are pads; None: not known, see ``_padding``.
             start: what lies below it is not run.
 
-        Returns:
-            ``encoder_out``: [T x B x d]; ``encoder_states``: on request the states before the first layer that is run
-            and after each, T x B x d each.
+        Return ``encoder_out``, [T x B x d], and ``encoder_states``: on request those around each layer that is run.
         """
         # The embedding, with rows of the words and the input in it. Late rows may be made from it further up, also in a
         # pass that begins above it, so it is computed when it is asked for, once.
@@ -284,11 +263,8 @@ class OpenTransformerEncoder(TransformerEncoder):
         return states.x
 
     def _padding(self, tokens: Tensor, padded: bool | None) -> Tensor | None:
-        """B x T, true at pads, or None without any.
-
-        Where nobody has told, a CPU is asked; a GPU is not, because the answer would have to be waited for: a mask
-        without pads gives the same but for rounding.
-        """
+        """B x T, true at pads, or None without any. Where nobody has told, a CPU is asked; a GPU is not, because the
+        answer would have to be waited for: a mask without pads gives the same but for rounding."""
         if padded is False:
             return None
         padding = tokens.eq(self.padding_idx)
@@ -312,9 +288,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         self, tokens: Tensor, given: Tensor | None, injection: Injection, room: Room, word_states: Callable[[], States]
     ) -> Tensor | None:
         """B x T' x d word embeddings, ``given`` or the words' own, with ``words`` and ``input`` in them.
-
-        With these two empty: ``given``, None for the words' own.
-        """
+        With these two empty: ``given``, None for the words' own."""
         words, rows = injection.words, injection.input
         if words is None and rows is None:
             return given
@@ -333,9 +307,7 @@ class OpenTransformerEncoder(TransformerEncoder):
 @contextmanager
 def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
     """Run a block with ``module`` in training or in evaluation mode (no dropout) and put each part's mode back.
-
-    Without ``Module.train``, whose way through all parts takes six times as long, 2 ms a step for 24 layers.
-    """
+    Without ``Module.train``, whose way through all parts takes six times as long, 2 ms a step for 24 layers."""
     others = [part for part in module.modules() if part.training is not training]
     try:
         for part in others:
@@ -370,14 +342,9 @@ class OpenRobertaEncoder(RobertaEncoder):
         masked_tokens: Tensor | None = None,
         **given: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """fairseq's, which drops what is ``given`` besides: ``injection``, ``room``, ``padded`` and ``start``."""
-        x, extra = self.extract_features(src_tokens, return_all_hiddens, **given)
-        return (x if features_only else self.output_layer(x, masked_tokens=masked_tokens)), extra
-
-    def extract_features(
-        self, src_tokens: Tensor, return_all_hiddens: bool = False, **given: Any
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """B x T tokens -> (B x T x d, {"inner_states": None, or T x B x d before and after each layer})."""
+        """(B x T x d or B x T x symbols, {"inner_states": None, or T x B x d before and after each layer}).
+        fairseq's, which drops what is ``given`` besides: ``injection``, ``room``, ``padded`` and ``start``."""
         out = self.sentence_encoder(src_tokens, return_all_hiddens=return_all_hiddens, **given)
-        inner_states = out["encoder_states"] if return_all_hiddens else None
-        return out["encoder_out"][0].transpose(0, 1), {"inner_states": inner_states}
+        x = out["encoder_out"][0].transpose(0, 1)
+        extra = {"inner_states": out["encoder_states"] if return_all_hiddens else None}
+        return (x if features_only else self.output_layer(x, masked_tokens=masked_tokens)), extra

@@ -14,16 +14,12 @@ from torch import Tensor, nn
 
 
 class States(NamedTuple):
-    """The states of a sequence at one place of the encoder.
+    """The states of a sequence at one place of the encoder. Prompt rows of the input stand in their places; rows that
+    joined below stand behind the text, in the order in which they came."""
 
-    ``x``: T x B x d; ``padding``: B x T, true at pads, or None where there are none; ``origin``: what the pass began
-    with, None in the origin itself. Prompt rows of the input stand in their places; rows that joined below stand behind
-    the text, in the order in which they came.
-    """
-
-    x: Tensor
-    padding: Tensor | None = None
-    origin: Optional["Origin"] = None
+    x: Tensor  # T x B x d
+    padding: Tensor | None = None  # B x T, true at pads, or None where there are none
+    origin: Optional["Origin"] = None  # what the pass began with; None in the origin itself
 
     @property
     def sentence(self) -> Tensor:
@@ -40,37 +36,26 @@ class States(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What a pass began with, for rows that are made from it further up.
+    """What a pass began with, for rows that are made from it further up."""
 
-    ``words``: gives the word embeddings of the text, ``words`` added, without prompt and positions; ``embedded``: gives
-    the states that enter layer 0.
-    """
-
-    words: Callable[[], States]
-    embedded: Callable[[], States]
+    words: Callable[[], States]  # the word embeddings of the text, ``words`` added, without prompt and positions
+    embedded: Callable[[], States]  # the states that enter layer 0
 
 
 class Start(NamedTuple):
-    """Where a pass begins whose lower layers have been run before, by nothing but the frozen encoder on the text.
+    """Where a pass begins whose lower layers have been run before, by nothing but the frozen encoder on the text."""
 
-    ``layer``: the first that is run, L to run none; ``x``: T x B x d, the states that enter it.
-    """
-
-    layer: int
-    x: Tensor
+    layer: int  # the first that is run, L to run none
+    x: Tensor  # T x B x d, the states that enter it
 
 
 @dataclass(frozen=True)
 class Room:
-    """Where the task has made room for a prompt.
+    """Where the task has made room for a prompt."""
 
-    ``offset``: B, index of each example's first prompt row in the lengthened sequence; ``length``: t, rows of the
-    prompt; ``text``: B x T, the tokens without it.
-    """
-
-    offset: Tensor
-    length: int
-    text: Tensor
+    offset: Tensor  # B, index of each example's first prompt row in the lengthened sequence
+    length: int  # t, rows of the prompt
+    text: Tensor  # B x T, the tokens without it
 
     @cached_property
     def numbers(self) -> Tensor:
@@ -87,17 +72,14 @@ NO_ROOM = Room(torch.empty(0, dtype=torch.long), 0, torch.empty(0, 0, dtype=torc
 
 
 class Prefix(NamedTuple):
-    """Keys and values that every token of a layer attends to besides those of the sequence.
-
-    ``keys``, ``values``: B x p x d (or 1 x p x d); ``before_projection``: they still pass through the layer's key and
-    value projections (the released code's insert mode 2) instead of standing beside projected ones (prefix tuning);
-    ``padding``: B x p, true at rows that take no part, or None where all do.
-    """
+    """Keys and values, B x p x d (or 1 x p x d), that every token of a layer attends to besides the sequence's."""
 
     keys: Tensor
     values: Tensor
+    # whether they still pass through the layer's projections (the released code's insert mode 2), or stand beside
+    # projected ones (prefix tuning)
     before_projection: bool = False
-    padding: Tensor | None = None
+    padding: Tensor | None = None  # B x p, true at rows that take no part, or None where all do
 
 
 # (f, x, layer norm) -> f', T x B x d each, or those of N tokens, N x 1 x d: f' takes the place of f, the output of
@@ -111,10 +93,7 @@ Addition = Callable[[Tensor], Tensor] | None
 
 class Additions(NamedTuple):
     """What is added to the outputs of a layer's Linears, each a function of that Linear's input, token by token.
-
-    ``heads`` is added to the outputs of the attention's heads and is a function of their queries, the heads side by
-    side.
-    """
+    ``heads`` is added to the outputs of the attention's heads, side by side, and is a function of their queries."""
 
     q_proj: Addition = None
     k_proj: Addition = None
@@ -156,8 +135,8 @@ class Injection:
         projection: layer -> what is added to the outputs of its Linears and heads. A prefix before projection takes
             part. Both see tokens, and may be shown those alone that are no pads.
 
-    Modules behind these are registered, trained and saved by whoever owns them. The pass that computes M(x) is one of
-    its own, with nothing injected.
+    Modules behind these are registered, trained and saved by whoever owns them. In the
+    pass that computes M(x) nothing is injected.
     """
 
     words: Tensor | None = None
@@ -225,9 +204,7 @@ def add_to_words(x: Tensor, rows: Tensor) -> Tensor:
 
 def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, pad: int) -> Tensor:
     """As ``add_to_words``, to the text of T' x B x d embeddings, in which a prompt stands.
-
-    Text moves behind the prompt's rows. Of separators around them, ``</s> prompt </s>``, all text stands in front.
-    """
+    Text moves behind the prompt's rows. Of separators around them, ``</s> prompt </s>``, all text stands in front."""
     in_text = room.text.ne(pad).sum(1, keepdim=True)  # B x 1
     count = min(room.text.size(1), len(rows))
     index = torch.arange(count, device=x.device)[None]

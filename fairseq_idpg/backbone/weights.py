@@ -22,25 +22,17 @@ LM_HEAD = "encoder.lm_head."
 TIED = "encoder.lm_head.weight"  # the word embeddings
 VERSION = "encoder.sentence_encoder.version"
 LM_HEAD_PARTS = ("dense.weight", "dense.bias", "layer_norm.weight", "layer_norm.bias", "bias")
-# Geometry that a checkpoint records, with the value fairseq assumes where an older file is silent.
-GEOMETRY = {
-    "encoder_layers": None,
-    "encoder_embed_dim": None,
-    "encoder_ffn_embed_dim": None,
-    "encoder_attention_heads": None,
-    "activation_fn": "gelu",
-    "layer_norm_eps": 1e-5,
-}
+SHAPE = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
+# What a checkpoint records of its geometry, with the value fairseq assumes where an older file is silent.
+GEOMETRY: dict[str, Any] = {**dict.fromkeys(SHAPE), "activation_fn": "gelu", "layer_norm_eps": 1e-5}
 DRAWS = (Tensor.normal_, Tensor.uniform_)
 ALIGNMENT = 64  # bytes, torch's own: products of matrices that lie otherwise may round otherwise
 
 
 class Undrawn(TorchFunctionMode):
     """Leave tensors without the random values that they begin with, since those of a file take their place.
-
     To draw them takes seconds and as much memory again at the size of RoBERTa-large. A training draws them: what it
-    draws afterwards, of a seed, depends on it. The functions of ``nn.init`` and of fairseq end in DRAWS.
-    """
+    draws afterwards, of a seed, depends on it. The functions of ``nn.init`` and of fairseq end in DRAWS."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in DRAWS or getattr(func, "__module__", "") == nn.init.__name__:
@@ -50,22 +42,22 @@ class Undrawn(TorchFunctionMode):
 
 @dataclass
 class Backbone:
-    """A checkpoint file that was read: its path, its recorded options and its tensors, under the names of today.
-
-    Attributes:
-        digest: beginnings of names -> SHA-256 of the tensors with such names.
-        opened: the file that the tensors are read from as long as they are used; None where they are in memory.
-    """
+    """A checkpoint file that was read."""
 
     path: str
-    args: dict[str, Any]
-    weights: dict[str, Tensor]
-    digest: Callable[[tuple[str, ...]], str]
-    opened: os.stat_result | None = None
+    args: dict[str, Any]  # the options that it records
+    weights: dict[str, Tensor]  # under the names of today
+    digest: Callable[[tuple[str, ...]], str]  # beginnings of names -> SHA-256 of the tensors with such names
+    opened: os.stat_result | None = None  # the file that they are read from as long as they are used, if it is
 
     def fingerprint(self, parts: tuple[str, ...] = (STACK,)) -> str:
         """Return the SHA-256 of the encoder's tensors, or of those of other ``parts``."""
         return self.digest(parts)
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """The options of ``GEOMETRY`` as the checkpoint records them."""
+        return {name: self.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
 
     def check_lm_head(self) -> None:
         """Raise InputError unless the file has a language model's head, over the encoder's own word embeddings."""
@@ -82,11 +74,9 @@ class Backbone:
 
 def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> None:
     """Raise InputError unless sizes and dictionary are the backbone's.
-
-    Compared are what the checkpoint records, the length of its tables, and the symbols of a dict.txt beside it.
-    """
-    theirs = {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
-    theirs["max_positions"] = backbone.weights[STACK + "embed_positions.weight"].size(0) - dictionary.pad() - 1
+    Compared are what the checkpoint records, the length of its tables, and the symbols of a dict.txt beside it."""
+    positions = backbone.weights[STACK + "embed_positions.weight"].size(0) - dictionary.pad() - 1
+    theirs = {**backbone.sizes, "max_positions": positions}
     for name, value in theirs.items():
         if value is not None and value != getattr(args, name):
             raise InputError(
@@ -112,9 +102,7 @@ def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> Non
 
 def as_own(weights: dict[str, Tensor], parameters: dict[str, nn.Parameter]) -> dict[str, Tensor]:
     """Weights that can take the place of ``parameters`` of the same names: of their type, none in another's memory.
-
-    Those of parameters that are trained are copies.
-    """
+    Those of parameters that are trained are copies."""
     found, end = {}, 0
     for name, value in sorted(weights.items(), key=lambda item: item[1].data_ptr()):
         own, begin = parameters.get(name), value.data_ptr()
@@ -126,19 +114,12 @@ def as_own(weights: dict[str, Tensor], parameters: dict[str, nn.Parameter]) -> d
 
 
 class SharedWeights(NamedTuple):
-    """A file in which frozen weights of a model are, as long as the model is neither moved nor made half.
-
-    Attributes:
-        path: of the file.
-        opened: size, time of last change and the like of the file when it was opened.
-        name: of one of these weights.
-        address: where in memory that one is read.
-    """
+    """A file in which frozen weights of a model are, as long as the model is neither moved nor made half."""
 
     path: str
-    opened: os.stat_result
-    name: str
-    address: int
+    opened: os.stat_result  # size, time of last change and the like of the file when it was opened
+    name: str  # of one of these weights
+    address: int  # where in memory that one is read
 
     @classmethod
     def of(cls, model: Any, backbone: Backbone) -> Optional["SharedWeights"]:
@@ -153,9 +134,7 @@ class SharedWeights(NamedTuple):
 
     def check(self, model: Any) -> None:
         """Raise ModelLost where the file was written to since.
-
-        One that was removed, or another one that was put in its place, does no harm: what was opened is still there.
-        """
+        One that was removed, or another one that was put in its place, does no harm: what was opened is still there."""
         parameter = model.get_parameter(self.name)
         try:
             now = os.stat(self.path)

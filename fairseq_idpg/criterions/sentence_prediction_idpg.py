@@ -5,17 +5,15 @@ While a method is trained that has a term of its own, such as SMoP's load balanc
 
 fairseq sums what each process logs, which lists of predictions cannot be: --report-mcc and the like end in an error
 with two processes. Here each process puts its predictions into its row of an otherwise empty table, so that the sum of
-the tables holds everybody's. F1, MCC, Pearson and Spearman are then computed on the whole split, as with one process.
-So are the scores of SuperGLUE, preprocess/split_scores.py: macro F1, and those of questions with several answers, of
-which the folder says which belong together.
+the tables holds everybody's. Scores, also those of SuperGLUE, are then of the whole split, as with one process.
 
 Correlations that are not defined, such as those of constant predictions, score 0: fairseq's NaN would take part in the
-choice of the best checkpoint, and the best score so far be forgotten. The task sees to it with fairseq's criterion too.
+choice of the best checkpoint. The task sees to it with fairseq's criterion too.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,6 +35,7 @@ from preprocess.split_scores import BY_CHOICE, METRICS, OF_QUESTIONS, OF_TEXTS, 
 from ..errors import InputError
 from ..metrics import REPORT, reported
 from ..models.heads import OTHER_WORDS
+from ..names import documented
 
 PREDICTED = ("pred", "targ")
 # of each example, in a validation; fairseq does not print what begins with an underscore
@@ -51,25 +50,19 @@ CORRELATIONS = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman"
 class SentencePredictionIDPGCriterionConfig(SentencePredictionConfig):
     """Options of the criterion besides fairseq's; each is ``report_`` and a metric of preprocess/split_scores.py."""
 
-    report_acc_and_macro_f1: bool = field(
-        default=False, metadata={"help": "log macro_f1, the mean of the classes' F1, and its mean with the accuracy"}
+    report_acc_and_macro_f1: bool = documented(
+        "log macro_f1, the mean of the classes' F1, and its mean with the accuracy", False
     )
-    report_choice_accuracy: bool = field(
-        default=False,
-        metadata={"help": "log choice_accuracy: of how many questions the likeliest answer is a right one (COPA)"},
+    report_choice_accuracy: bool = documented(
+        "log choice_accuracy: of how many questions the likeliest answer is a right one (COPA)", False
     )
-    report_f1a_and_em: bool = field(
-        default=False,
-        metadata={
-            "help": "log f1a, F1 over all answers, em, the questions without a mistake, and their mean (MultiRC)"
-        },
+    report_f1a_and_em: bool = documented(
+        "log f1a, F1 over all answers, em, the questions without a mistake, and their mean (MultiRC)", False
     )
-    report_choice_f1_and_em: bool = field(
-        default=False,
-        metadata={
-            "help": "log choice_f1 and choice_em, the agreement of each question's likeliest answer with a right one "
-            "in its words and as a whole, and their mean (ReCoRD)"
-        },
+    report_choice_f1_and_em: bool = documented(
+        "log choice_f1 and choice_em, the agreement of each question's likeliest answer with a right one "
+        "in its words and as a whole, and their mean (ReCoRD)",
+        False,
     )
 
 
@@ -143,9 +136,7 @@ def check_extra_loss(criterion: Any, added: str | None) -> None:
 
 def log_correlations(logging_outputs: list[dict[str, Any]]) -> None:
     """Log correlations that are always numbers, where they are asked for.
-
-    Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: those logged first stay.
-    """
+    Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: those logged first stay."""
     if any("report_pearson_and_spearman" in log for log in logging_outputs):
         for key, part in CORRELATIONS.items():
             metrics.log_derived(key, correlation(part))
@@ -166,9 +157,7 @@ def correlation(part: str) -> Callable[[Any], float]:
 
 def spread(values: list[float], device: torch.device) -> Tensor:
     """This process's n values in its row of a table: world x (1 + most values of any process), n first, else zeros.
-
-    Every process calls it for every batch: fairseq gives those that have run out of data a batch to ignore.
-    """
+    Every process calls it for every batch: fairseq gives those that have run out of data a batch to ignore."""
     most = torch.tensor(len(values), device=device)
     dist.all_reduce(most, op=dist.ReduceOp.MAX)
     table = torch.zeros(dist.get_world_size(), 1 + int(most), dtype=torch.float64, device=device)
@@ -187,13 +176,8 @@ def fetched_columns(
     reports: Sequence[str], logits: Tensor, sample: dict[str, Any], one: int, more: dict[str, Tensor] | None = None
 ) -> dict[str, Any]:
     """What the ``reports`` are made of: a list of B for each column, fetched from the device together.
-
-    Args:
-        logits: B x classes.
-        sample: with ``answers_question`` B, and ``answer_em`` and ``answer_f1`` B where answers are texts.
-        one: the class with the label 1, where there are questions.
-        more: columns that are fetched with them.
-    """
+    ``logits``: B x classes; ``sample``: as of ``PromptedDataset``; ``one``: the class with the label 1, where there are
+    questions; ``more``: columns that are fetched with them."""
     columns = dict(more or {})
     if reports:
         columns.update(_id=sample["id"], _answer=logits.argmax(1), _target=sample["target"].view(-1))

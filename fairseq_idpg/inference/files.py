@@ -60,15 +60,8 @@ class StandardInput:
 
 
 class TextFile:
-    """Texts of a file, or of standard input, a few at a time.
-
-    Args:
-        path: ``-`` for standard input; with the suffix .gz it is unpacked.
-        layout: a name of ``LAYOUTS``.
-
-    Raises:
-        InputError: there is no such file.
-    """
+    """Texts of a file, a few at a time; raise InputError where there is no such file.
+    ``path``: ``-`` for standard input; with the suffix .gz it is unpacked. ``layout``: a name of ``LAYOUTS``."""
 
     def __init__(self, path: str, layout: str):
         self.layout = layout
@@ -83,11 +76,8 @@ class TextFile:
         return f"{self.source.name} line {number}"
 
     def lines(self) -> Iterator[TextLine]:
-        """Yield all texts; the first that looks quoted as in csv is told of.
-
-        Raises:
-            InputError: a line is not text, is empty, or is not of the layout; it names columns, or is of a table.
-        """
+        """Yield all texts, and warn of the first that looks quoted as in csv; raise InputError, which names the line,
+        where one is not text, is empty or not of the layout, or is of a table."""
         read, told, kind = LAYOUTS[self.layout], self.layout == "jsonl", None
         for number, line in self.source.lines():
             try:
@@ -124,7 +114,6 @@ class TextFile:
 
 
 def sentences_of(text: Text) -> Sequence[str]:
-    """Return the one or two."""
     return (text,) if isinstance(text, str) else text
 
 
@@ -167,11 +156,8 @@ def of_json(line: str) -> Text:
 
 
 def of_value(value: Any) -> Text:
-    """Return the text of a value, see ``JSON_FORM``; other keys of an object are left aside.
-
-    Raises:
-        ValueError: the value has another form, or half of a surrogate pair.
-    """
+    """Return the text of a value, see ``JSON_FORM``; leave other keys of an object aside.
+    Raise ValueError where it has another form, or half of a surrogate pair."""
     if isinstance(value, dict):
         one, *both = map(value.get, KEYS)
         value = both if one is None else one if both == [None, None] else None
@@ -192,41 +178,26 @@ LAYOUTS: dict[str, Callable[[str], Text]] = {"lines": str, "tab": of_columns, "j
 
 @dataclass(frozen=True)
 class PromptRow:
-    """A prompt row.
+    """A prompt row."""
 
-    Attributes:
-        vector: d, on the CPU; above the input what is added to the hidden states, or replaces them or joins them, as
-            ``--prompt-insertion`` says.
-        words: the nearest word embeddings, nearest first: quoted words and cosines.
-        layer: the layer that reads the row, counted as by ``--prompt-layers``.
-    """
-
+    # d, on the CPU; above the input it is added to the hidden states, replaces them or joins them (--prompt-insertion)
     vector: Tensor
-    words: list[tuple[str, float]]
-    layer: int = 0
+    words: list[tuple[str, float]]  # the nearest word embeddings, nearest first: quoted words and cosines
+    layer: int = 0  # the layer that reads the row, counted as by ``--prompt-layers``
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of one input.
+    """What a model says of one input; ``features`` and ``prompts`` where they are asked for."""
 
-    Attributes:
-        text: as it was given: a sentence, or the two of a pair.
-        label: the most probable class; None for scores.
-        probabilities: of all classes by their names, in the order of the logits; empty for scores.
-        score: in the scale of the task's own scores (STS-B: 0 to 5), not that of the training; None for classes.
-        features: d, the last state of ``<s>``, on the CPU, where asked for.
-        prompts: the prompt rows that this input got, those of the lowest layer first, where asked for.
-        cut: whether the text was too long, so that its end was not read.
-    """
-
-    text: Text
-    label: str | None = None
-    probabilities: dict[str, float] = field(default_factory=dict)
-    score: float | None = None
+    text: Text  # as it was given: a sentence, or the two of a pair
+    label: str | None = None  # the most probable class; None for scores
+    probabilities: dict[str, float] = field(default_factory=dict)  # in the order of the logits; empty for scores
+    score: float | None = None  # in the task's own scale (STS-B: 0 to 5), not that of the training; None for classes
+    # d, the last state of ``<s>``, on the CPU; and the prompt rows that this input got, the lowest layer's first
     features: Tensor | None = field(default=None, repr=False, compare=False)
     prompts: list[PromptRow] | None = field(default=None, repr=False, compare=False)
-    cut: bool = False
+    cut: bool = False  # whether the text was too long, so that its end was not read
 
     @property
     def probability(self) -> float | None:
@@ -271,9 +242,7 @@ def row(found: Found) -> dict[str, Any]:
 
 def cells(found: Found) -> dict[str, str]:
     """Return the columns of a table, of several tasks TASK.label and so on, with the probability of the label alone.
-
-    Names of tasks and classes are a stranger's, perhaps: control characters in them are written as in Python.
-    """
+    Names of tasks and classes are a stranger's, perhaps: control characters in them are written as in Python."""
     values = row(found)
     of_tasks = values.pop("tasks", {})
     columns = {f"{task}.{name}": value for task, answer in of_tasks.items() for name, value in answer.items()}
@@ -308,7 +277,6 @@ class Writer:
     written: int = 0
 
     def write(self, predictions: Iterable[Found]) -> None:
-        """Write the next few."""
         for found in predictions:
             if self.form == "jsonl":
                 self.file.write(json.dumps(row(found), ensure_ascii=False).translate(JSON_CONTROLS) + "\n")

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..out_of_memory import put_on, refuse_batch, usual_device
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
-from ..saving.reading import check_is_there, load_state
+from ..saving.reading import load_state
 from ..saving.record import SECTION, listed
 from ..tasks.folder import class_names
 from .int8 import check_int8, put_in_int8
@@ -28,19 +28,12 @@ from .load import keep_beginnings
 
 @dataclass
 class SplitPredictions:
-    """What a model says of a split of N examples, in the order of the data.
+    """What a model says of a split of N examples, in the order of the data."""
 
-    Attributes:
-        outputs: N x classes logits, or N scores of a regression, as they are trained on.
-        targets: N class indices or scores; None where the split has no labels.
-        label_names: the classes; empty for a regression.
-        scale: what the task's own scores were divided by.
-    """
-
-    outputs: np.ndarray
-    targets: np.ndarray | None
-    label_names: list[str]
-    scale: float = 1.0
+    outputs: np.ndarray  # N x classes logits, or N scores of a regression, as they are trained on
+    targets: np.ndarray | None  # N class indices or scores; None where the split has no labels
+    label_names: list[str]  # the classes; empty for a regression
+    scale: float = 1.0  # what the task's own scores were divided by
 
     @property
     def answers(self) -> np.ndarray:
@@ -55,14 +48,9 @@ class SplitPredictions:
 
     def lines_by_row(self, left_out: Iterable[tuple[int, ...]], questions: Questions | None = None) -> list[str]:
         """Return columns: class and probabilities in the order of ``label_names``, or score in the task's own scale.
-
-        A row without an example has a line too, so that rows keep their places: empty columns, or nan for a score,
-        since readers of tables pass over lines with nothing in them.
-
-        Args:
-            left_out: see ``DataFolder.left_out``.
-            questions: choose one example of each.
-        """
+        Rows that are ``left_out`` (see ``DataFolder.left_out``) have a line too, so that rows keep their places: empty
+        columns, or nan for a score, since readers of tables pass over lines with nothing in them. With ``questions``
+        one example of each is chosen."""
         if self.label_names:
             empty, answers = "\t" * len(self.label_names), self.answers if questions is None else self.chosen(questions)
             names = [self.label_names[answer] for answer in answers]
@@ -78,15 +66,8 @@ def load_on_folder(
     checkpoint: str, data: str, cpu: bool = False, int8: bool = False, truncate: bool = False, **overrides: Any
 ):
     """Return (model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one.
-
-    Args:
-        truncate: cuts examples that are too long at their ends.
-
-    Raises:
-        InputError: see ``load_state``, ``check_is_ours`` and ``check_int8``; nothing says what the classes are called;
-            the model does not fit into memory.
-    """
-    check_is_there(checkpoint, f"--path {checkpoint}")
+    ``truncate`` cuts examples that are too long at their ends. Raise InputError as ``load_state``, ``check_is_ours``
+    and ``check_int8`` do, and where nothing says what the classes are called or the model does not fit into memory."""
     device = usual_device(cpu)
     if int8:
         check_int8(device, [name for name in NO_CACHES if overrides.get(name)])
@@ -120,11 +101,8 @@ def questions_of(task: Any, split: str) -> Questions:
 
 @torch.no_grad()
 def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> SplitPredictions:
-    """Run a loaded model over a split, in batches of similar length.
-
-    Raises:
-        InputError: a batch does not fit into memory; a prediction is not finite; the backbone's file was written to.
-    """
+    """Run a loaded model over a split, in batches of similar length. Raise InputError where a batch does not fit into
+    memory, a prediction is not finite, or the backbone's file was written to."""
     dataset = task.load_dataset(split, need_labels=False)
     head = task.cfg.classification_head_name
     task.begin_valid_epoch(0, model)

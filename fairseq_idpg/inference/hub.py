@@ -20,11 +20,8 @@ Span = tuple[int, int]  # of the tokens of a sentence and its </s>: the first, a
 def from_pretrained(
     path: str | Path, checkpoint_file: str, data: str | None = None, **options: Any
 ) -> "IDPGHubInterface":
-    """Return the model in ``path/checkpoint_file``, or of a folder to share.
-
-    ``data``: from ``path`` on where it begins with a dot, as in fairseq. ``options``: as of ``load``; on the CPU unless
-    they name a ``device``.
-    """
+    """Return the model in ``path/checkpoint_file``, or of a folder to share. ``data``: from ``path`` on where it begins
+    with a dot, as in fairseq. ``options``: as of ``load``; on the CPU unless they name a ``device``."""
     if data is not None and str(data).startswith("."):
         data = os.path.abspath(Path(path, data))
     checkpoint = path if Path(path, CONFIG).is_file() else Path(path, checkpoint_file)
@@ -34,10 +31,8 @@ def from_pretrained(
 
 class IDPGHubInterface(nn.Module):
     """A trained model by fairseq's names, for every method: ``encode``, ``extract_features``, ``predict``.
-
     Tokens are what the text becomes, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``: prompts are put among them, and
-    taken out of the features again. Gradients are those of the caller's mode. ``predictor.predict`` takes sentences.
-    """
+    taken out of the features again. Gradients are those of the caller's mode. ``predictor.predict`` takes sentences."""
 
     def __init__(self, predictor: Predictor):
         super().__init__()
@@ -47,15 +42,10 @@ class IDPGHubInterface(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
         return self.predictor.device
 
     def encode(self, sentence: str, *second: str) -> Tensor:
-        """Return the tokens of a sentence, or of a pair.
-
-        Raises:
-            InputError: one where the model reads the other.
-        """
+        """Return the tokens of a sentence, or of a pair; raise InputError for one where the model reads the other."""
         (given,) = self.predictor.check([(sentence, *second)])
         ids = self.predictor.text.encode(given.sentences)
         cfg = self.task.cfg
@@ -65,19 +55,14 @@ class IDPGHubInterface(nn.Module):
     def decode(self, tokens: Tensor) -> str | list[str]:
         """Return the sentence of T tokens, or the two of a pair, as the encoder puts pieces together."""
         (row,) = torch.atleast_2d(tokens)
-        ids = row.tolist()
-        texts = self.predictor.text.decode([ids[start : end - 1] for start, end in self._sentences(row, "tokens")])
+        ids = [row[start : end - 1].tolist() for start, end in self._sentences(row, "tokens")]
+        texts = self.predictor.text.encoder.decode(ids)
         return texts[0] if len(texts) == 1 else texts
 
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """Return B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
-
-        With ``return_all_hiddens`` the states before the first and after each layer. Columns of pads alone are 0.
-
-        Raises:
-            InputError: the model reads them in a template, and so has states of other tokens.
-            ModelLost: somebody has written into the backbone's file.
-        """
+        With ``return_all_hiddens`` the states before the first and after each layer. Columns of pads alone are 0. Raise
+        InputError for a model that reads a template, with states of other tokens; ModelLost as ``check_backbone``."""
         if self.predictor.template is not None:
             raise InputError(
                 f"this model reads sentences in a template, {self.model.args.template}, and has no states of these "
@@ -99,11 +84,7 @@ class IDPGHubInterface(nn.Module):
 
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
         """Return B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained).
-
-        Raises:
-            InputError: the model gives scores, of which there are no log-probabilities.
-            ModelLost: somebody has written into the backbone's file.
-        """
+        Raise InputError for log-probabilities of a model of scores; ModelLost as ``check_backbone``."""
         if self.predictor.record.regression and not return_logits:
             raise InputError("this model gives scores, which have no log-probabilities: give return_logits=True")
         net_input, _ = self._batch(torch.atleast_2d(tokens))

@@ -1,8 +1,7 @@
 """Prediction on a CPU with the backbone's Linears in int8, everything else in float32.
 
 torch's own dynamic quantization (torch.ao.quantization) is deprecated, and its one scale for all tokens of a batch, of
-7 bits, changes more answers. Here torch's product of int8 matrices is used directly, and each token has a scale of its
-own.
+7 bits, changes more answers. Here torch's product of int8 matrices is used directly, and each token has its scale.
 """
 
 from collections.abc import Sequence
@@ -27,10 +26,8 @@ def steps(extent: Tensor) -> Tensor:
 
 class Int8Linear(nn.Module):
     """out_ti = s_i (z_t sum_j N_ij n_tj + c_t sum_j N_ij) + b_i, for ... x in -> ... x out.
-
     W_ij = s_i N_ij and x_tj = c_t + z_t n_tj but for rounding, N and n whole numbers from -127 to 127: a row of W has a
-    step s_i, a token t a step z_t and the middle c_t of its values. For prediction: there is no gradient.
-    """
+    step s_i, a token t a step z_t and the middle c_t of its values. For prediction: there is no gradient."""
 
     numbers: Tensor
     step: Tensor
@@ -68,9 +65,7 @@ def put_in_int8(stack: Any) -> None:
 
 def multiplies_exactly() -> bool:
     """Return whether this CPU's products of int8 matrices are right.
-
-    Without instructions for them (VNNI, AMX) torch's library adds pairs of products in 16 bits, which overflow.
-    """
+    Without instructions for them (VNNI, AMX) torch's library adds pairs of products in 16 bits, which overflow."""
     draw = torch.Generator().manual_seed(0)
     numbers = torch.randint(-LARGEST, LARGEST + 1, (16, 64), generator=draw)
     extremes = torch.full((1, 64), LARGEST)
@@ -82,12 +77,7 @@ def multiplies_exactly() -> bool:
 
 
 def check_int8(device: torch.device, caches: Sequence[str] = ()) -> None:
-    """Raise InputError where a model cannot predict in int8.
-
-    Args:
-        device: where the model will be.
-        caches: options of caches on disk, which hold what float32 gives.
-    """
+    """Raise InputError where a model on ``device`` cannot predict in int8; ``caches``: options of caches on disk."""
     reason = None
     if device.type != "cpu":
         reason = f"is for a CPU, and this model would be on a GPU: leave it out, or do without the GPU {ON_CPU}"

@@ -24,9 +24,9 @@ from ..errors import InputError
 from ..models.config import open_options, predicts_words
 from ..out_of_memory import put_on, usual_device
 from ..representations.cache import NO_CACHES
-from ..saving.backbone_file import backbone_path, read_backbone, recorded_sizes
+from ..saving.backbone_file import backbone_path, read_backbone
 from ..saving.configuration import check_is_ours
-from ..saving.reading import check_is_there, load_state
+from ..saving.reading import load_state
 from ..saving.record import Record, saved_record
 from ..saving.tensors import FINGERPRINT
 from ..tasks.folder import preprocess_facts
@@ -104,12 +104,8 @@ def open_checkpoint(
     int8: bool = False,
     shares: bool = False,
 ) -> Predictor:
-    """``load`` of one checkpoint.
-
-    Args:
-        data: a folder to use instead of that of the training.
-        shares: the backbone is for several tasks, so that no method is merged into it.
-    """
+    """``load`` of one checkpoint, on the folder ``data`` instead of that of the training.
+    ``shares``: the backbone is for several tasks, so that no method is merged into it."""
     what = f"checkpoint {path}"
     target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
     if fp16 and target.type == "cpu":
@@ -119,7 +115,6 @@ def open_checkpoint(
 
     # What the checkpoint holds, with its files where they are now; some checkpoints have the backbone in them.
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
-    check_is_there(path, what)
     state = load_state(path, "checkpoint", {**NO_CACHES, **moved})
     check_is_ours(state, what)
     record, cfg = recorded(state, what), state["cfg"]
@@ -166,9 +161,7 @@ def recorded(state: dict[str, Any], what: str) -> Record:
 
 def keep_beginnings(cfg: Any, truncate: bool) -> None:
     """Let texts that may be cut lose their ends: what is kept of one must not depend on its number in a file.
-
-    ``truncate``: all may be cut, whatever the training allowed.
-    """
+    ``truncate``: all may be cut, whatever the training allowed."""
     if truncate:
         cfg.shorten_data_split_list = ""
     if truncate or str(cfg.shorten_method) == "random_crop":
@@ -180,18 +173,12 @@ def keep_beginnings(cfg: Any, truncate: bool) -> None:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in evaluation mode.
+    """A model in evaluation mode."""
 
-    Attributes:
-        name: its method, or fairseq's name of a model without one.
-        path: the file it comes from.
-        task: settings that its batches are made with; ``cfg`` and ``source_dictionary`` at least.
-    """
-
-    name: str
+    name: str  # its method, or fairseq's name of a model without one
     path: str
     model: Any
-    task: Any
+    task: Any  # what its batches are made with; ``cfg`` and ``source_dictionary`` at least
 
     @property
     def prompt_length(self) -> int:
@@ -220,12 +207,8 @@ def load_trained(
         overrides: values that replace those of the checkpoint's configuration; a "data" that is not given stays.
         check: sees the model's configuration before anything large is built, and may refuse it.
 
-    Raises:
-        InputError: see ``load_state``; the model does not fit ``dictionary`` or this version; its backbone is missing
-            or another.
+    Raise InputError as ``load_state`` does, and where the model does not fit ``dictionary`` or its backbone is missing.
     """
-    if not path:
-        raise InputError(f"{option} is empty: name a checkpoint")
     state = load_state(path, option, {**NO_CACHES, **overrides})
     check(state["cfg"].model)
     if dictionary is not None:
@@ -261,14 +244,11 @@ def build_trained(state: dict[str, Any], path: str, option: str, dictionary: Dic
 
 def load_untrained(path: str, dictionary: Dictionary) -> LoadedModel:
     """Return the untouched backbone: nothing injected, nothing trained.
-
-    Raises:
-        InputError: it is missing, does not record its size, or has another dictionary.
-    """
+    Raise InputError where it is missing, does not record its size, or has another dictionary."""
     backbone = read_backbone(backbone_path(path))
     positions = backbone.args.get("max_positions", 512)
-    options = open_options(**recorded_sizes(backbone), max_positions=positions, method="head-only", backbone=path)
-    cfg = SimpleNamespace(init_token=dictionary.bos(), max_positions=positions)
+    options = open_options(**backbone.sizes, max_positions=positions, method="head-only", backbone=path)
+    cfg = SimpleNamespace(init_token=dictionary.bos(), separator_token=None, max_positions=positions)
     task = SimpleNamespace(cfg=cfg, source_dictionary=dictionary)
     model = MODEL_REGISTRY["roberta_idpg"].build_model(options, task)
     return LoadedModel("backbone, not fine-tuned", os.path.abspath(path), model.eval(), task)

@@ -9,19 +9,15 @@ from ..errors import InputError
 from ..models.config import predicts_words
 from ..saving.record import symbols_fingerprint
 from .files import Prediction, Text
-from .predictor import Predictor, in_batches, listed, numbered
+from .predictor import Predictor, Reading, in_batches, listed, numbered
 
 Answers = dict[str, Prediction]  # by the names of tasks
 
 
 class ManyTasks:
     """Trained models that share one backbone, each with its own method, head, prompt length, position and labels.
-
     Tasks may be added and dropped while threads predict: a prediction has the tasks of its beginning.
-
-    Args:
-        open_checkpoint: reads a checkpoint, its method not merged into the backbone.
-    """
+    ``open_checkpoint`` reads a checkpoint, its method not merged into the backbone."""
 
     def __init__(self, open_checkpoint: Callable[[str], Predictor]):
         self.open_checkpoint = open_checkpoint
@@ -31,7 +27,6 @@ class ManyTasks:
 
     @property
     def names(self) -> list[str]:
-        """The names of the tasks, in the order in which they came."""
         return list(self.tasks)
 
     def __getitem__(self, name: str) -> Predictor:
@@ -39,12 +34,8 @@ class ManyTasks:
         return self._chosen(name)[name]
 
     def add(self, checkpoint: Any, name: str | None = None) -> str:
-        """Add the task of a checkpoint, and return its name: ``name``, or what the checkpoint records.
-
-        Raises:
-            InputError: see ``load``; the name is missing, or that of another task; the backbone is another, or is
-                trained.
-        """
+        """Add the task of a checkpoint, and return its name: ``name``, or what the checkpoint records. Raise InputError
+        as ``load`` does, and where the name is missing or another task's, or the backbone is another or is trained."""
         what = f"checkpoint {checkpoint}"
         predictor = self.open_checkpoint(str(checkpoint))
         task, cfg, reason = name or predictor.record.task, predictor.model.args, None
@@ -73,11 +64,7 @@ class ManyTasks:
         return task
 
     def drop(self, name: str) -> None:
-        """Forget a task. The backbone stays.
-
-        Raises:
-            InputError: there is no task of this name.
-        """
+        """Forget a task, while the backbone stays; raise InputError where there is no task of this name."""
         with self.lock:
             self._chosen(name)
             self.tasks = {task: predictor for task, predictor in self.tasks.items() if task != name}
@@ -99,30 +86,16 @@ class ManyTasks:
         **more: Any,
     ) -> list[Answers]:
         """Return for each text, in their order, a ``Prediction`` of each task by its name.
-
-        M(x) of a text is computed once for all tasks that read it.
-
-        Args:
-            texts: sentences, or pairs of sentences, as the tasks were trained on.
-            tasks: names of those that answer; default: all.
-            batch_size: texts of similar length that are run together.
-            progress: show a bar on stderr.
-            name: of an input by its number, counted from 0, for errors.
-            more: ``features``, ``prompts`` and ``words``, see ``Predictor.predict``.
-
-        Raises:
-            InputError: see ``Predictor.predict``; there is no such task.
-        """
+        M(x) of a text is computed once for all tasks that read it. ``tasks`` names those that answer (default: all);
+        the others (``more``: ``features``, ``prompts`` and ``words``) and errors are those of ``Predictor.predict``."""
         chosen, texts = self._chosen(tasks), listed(texts)
         if not texts:
             return []
-        readings = []
-        for task, predictor in chosen.items():
 
-            def of_task(number: int, task: str = task) -> str:
-                return f"task {task}: {name(number)}"
+        def read(task: str, predictor: Predictor) -> Reading:
+            return predictor.read(texts, lambda number: f"task {task}: {name(number)}")
 
-            readings.append(predictor.read(texts, of_task))
+        readings = [read(*each) for each in chosen.items()]
         return [dict(zip(chosen, answers)) for answers in in_batches(readings, batch_size, progress, **more)]
 
 

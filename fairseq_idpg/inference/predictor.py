@@ -49,9 +49,7 @@ class Description(NamedTuple):
 
 def find_description(record: Record) -> Description | None:
     """Return the description of a model of two classes; None for one whose answers are no entailment of such.
-
-    ``--efl`` gives a class that has a description a pair for each sentence: one is enough for two classes.
-    """
+    ``--efl`` gives a class that has a description a pair for each sentence: one is enough for two classes."""
     answers = record.labels or []
     if set(answers) != {ENTAILED, NOT_ENTAILED} or record.task not in TASKS:
         return None
@@ -81,21 +79,14 @@ def copied(values: Tensor) -> Tensor:
 
 
 class Reading(NamedTuple):
-    """N texts as a model reads them.
-
-    Attributes:
-        examples: makes batches of them.
-        means: N x w, M(x) of a model that reads word vectors.
-        cut: N, whether a text was too long and lost its end.
-        name: of an input by its number, counted from 0, for errors.
-    """
+    """N texts as a model reads them."""
 
     predictor: "Predictor"
     inputs: list[Input]
-    examples: PromptedDataset
-    means: Tensor | None
-    cut: np.ndarray
-    name: Callable[[int], str]
+    examples: PromptedDataset  # makes batches of them
+    means: Tensor | None  # N x w, M(x) of a model that reads word vectors
+    cut: np.ndarray  # N, whether a text was too long and lost its end
+    name: Callable[[int], str]  # of an input by its number, counted from 0, for errors
 
     @torch.no_grad()
     def answers(
@@ -107,11 +98,8 @@ class Reading(NamedTuple):
         words: int = 5,
     ) -> list[Prediction]:
         """Return what the model says of the texts with these numbers, which are run together.
-
-        Args:
-            known: M(x) by its kind and its tokens, for tasks on one backbone, which fill it. None: the model computes
-                its own. The others are those of ``Predictor.predict``.
-        """
+        ``known``: M(x) by its kind and its tokens, for tasks on one backbone, which fill it; None: the model computes
+        its own. The others are those of ``Predictor.predict``."""
         predictor, model, scores = self.predictor, self.predictor.model, self.predictor.record.regression
         net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
         if self.means is not None:
@@ -157,9 +145,7 @@ class Reading(NamedTuple):
 
 def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **more: Any) -> list[list[Prediction]]:
     """Return for each text, in their order, what each of some models says of it; ``more``: to ``Reading.answers``.
-
-    The models are one, or have one backbone. Texts of similar length are run together.
-    """
+    The models are one, or have one backbone. Texts of similar length are run together."""
     if more.get("prompts"):
         for reading in readings:
             check_has_rows(reading.predictor.model)
@@ -177,17 +163,9 @@ def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **m
 
 class Predictor:
     """A model in evaluation mode, and what its text was encoded with. Several threads may use one.
-
-    Nothing of torch's global state is changed. That texts were cut is logged as a warning.
-
-    Args:
-        model: ``roberta_idpg``, its method merged where it can be.
-        task: its ``cfg`` are the options, which do not change any more.
-        record: of the checkpoint.
-        text: the checkpoint's own way from text to ids.
-        means: M(x) of a method that reads word vectors.
-        template: what texts are put into, if the model predicts words.
-    """
+    Nothing of torch's global state is changed. That texts were cut is logged as a warning. ``model``: its method is
+    merged where it can be; ``task``: its ``cfg`` are the options, which do not change any more; ``means``: M(x) of a
+    method that reads word vectors; ``template``: what texts are put into, if the model predicts words."""
 
     def __init__(
         self,
@@ -220,7 +198,6 @@ class Predictor:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
         return next(self.model.parameters()).device
 
     def predict(
@@ -267,11 +244,7 @@ class Predictor:
         return Reading(self, inputs, examples, means, was_cut, name)
 
     def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> list[Input]:
-        """Return each text as the model reads it.
-
-        Raises:
-            InputError: one is empty, or of another kind than the model's.
-        """
+        """Return each text as the model reads it; raise InputError for one that is empty, or of another kind."""
         wanted, labels, described = 2 if self.record.pairs else 1, self.labels, self.description
         inputs = []
         for number, text in enumerate(texts):
@@ -297,15 +270,8 @@ class Predictor:
         self, parts: Sequence[list[Tensor]], name: Callable[[int], str], may_be_cut: bool = True
     ) -> PromptedDataset:
         """Return sentences that lie in memory as the examples that the task makes of a data folder.
-
-        Args:
-            parts: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``.
-            name: of an input by its number, for errors.
-            may_be_cut: whether texts may be cut where the options say so.
-
-        Raises:
-            InputError: a sentence has no token; a text is too long and may not be cut; there is no room for text.
-        """
+        ``parts``: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``. Raise
+        InputError where a sentence has no token, or a text is too long and may not be cut."""
         cfg, dictionary, length = self.options, self.text.dictionary, self.model.prompt_length
         sizes = [np.array([len(ids) for ids in part], np.int64) for part in parts]
         own = [each - 1 for each in sizes]

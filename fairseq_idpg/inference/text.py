@@ -31,13 +31,8 @@ MOST_WORDS = 100_000  # whose vectors are kept
 
 
 class TextEncoder:
-    """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one.
-
-    Attributes:
-        dictionary: the encoder's symbols, <mask> at their end.
-        folder: where its files are.
-        max_length: tokens that are kept of a sentence, as --max-length of ``python -m preprocess``.
-    """
+    """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one. ``folder``:
+    where its files are; ``max_length``: tokens that are kept of a sentence, as python -m preprocess does."""
 
     def __init__(self, encoder: Encoder, folder: Path, max_length: int | None = None):
         self.encoder = encoder
@@ -69,10 +64,6 @@ class TextEncoder:
         with self.lock:
             return self.encoder.behind_space(row)
 
-    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """Return the text of rows of ids, without special symbols."""
-        return self.encoder.decode(rows)
-
 
 def task_dictionary(symbols: Sequence[str]) -> Dictionary:
     """Return the dictionary that the task reads from a dict.txt with these ``symbols``."""
@@ -84,11 +75,7 @@ def task_dictionary(symbols: Sequence[str]) -> Dictionary:
 
 
 def load_dictionary(path: str) -> Dictionary:
-    """Return a dict.txt as the task reads it, <mask> at its end.
-
-    Raises:
-        InputError: it does not exist or is no dictionary.
-    """
+    """Return a dict.txt as the task reads it, <mask> at its end; raise InputError where there is none."""
     try:
         return SentencePredictionTask.load_dictionary(path)
     except Exception as error:  # fairseq raises that, of bytes that are no UTF-8
@@ -96,17 +83,10 @@ def load_dictionary(path: str) -> Dictionary:
 
 
 def find_text_encoder(record: Record, named: File, others: Iterable[Path], what: str) -> TextEncoder:
-    """Return the encoder that a checkpoint's data was made with.
-
-    Args:
-        record: of the checkpoint.
-        named: the folder of its files, if somebody has named it; then no other is looked at.
-        others: folders where it may be besides the one that is recorded, and for GPT-2's where it is downloaded to.
-        what: the checkpoint, for errors.
-
-    Raises:
-        InputError: it is in none of them, is another one, or nothing is recorded of it and no folder was named.
-    """
+    """Return the encoder that a checkpoint's data was made with; ``what``: the checkpoint, for errors.
+    ``named``: the folder of its files, if somebody has named it; then no other is looked at. ``others``: folders where
+    it may be besides the one that is recorded, and for GPT-2's where it is downloaded to. Raise InputError where it is
+    in none of them, is another one, or nothing is recorded of it and no folder was named."""
     if named is None and record.bpe is None:
         raise InputError(
             f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "
@@ -151,16 +131,9 @@ def difference(record: Record, encoder: Encoder) -> str | None:
 
 
 class MeanVectors:
-    """Mean word vectors of texts, as ``python -m preprocess glove`` makes them: M(x) of methods that read these.
-
+    """Mean word vectors, ``width`` numbers each, as ``python -m preprocess glove`` makes them of ``source``.
     The file is read again whenever there are words that were not met before. Of more than ``MOST_WORDS`` words all are
-    forgotten but those of the texts at hand, so that a server does not grow.
-
-    Args:
-        source: a file of word vectors, or a folder, as ``python -m preprocess glove --vectors`` takes it.
-        text: what the ids of a text are read with.
-        width: numbers in each vector.
-    """
+    forgotten but those of the texts at hand, so that a server does not grow."""
 
     def __init__(self, source: Path, text: TextEncoder, width: int):
         self.source = source
@@ -172,11 +145,8 @@ class MeanVectors:
 
     def rows(self, parts: Sequence[list[Tensor]]) -> Tensor:
         """Return N x width, of texts whose sentences have these ids, each closed by ``</s>``.
-
-        Raises:
-            ModelLost: the file is gone, or no longer the one that was named.
-        """
-        sentences = [self.text.decode([ids[:-1].tolist() for ids in part]) for part in parts]
+        Raise ModelLost where the file is gone, or no longer the one that was named."""
+        sentences = [self.text.encoder.decode([ids[:-1].tolist() for ids in part]) for part in parts]
         texts = [text_words(" ".join(both)) for both in zip(*sentences)]
         with self.lock:
             self._learn(list(dict.fromkeys(word for words in texts for word in words)))
@@ -190,7 +160,6 @@ class MeanVectors:
         self.known = np.empty(0, bool)
 
     def _learn(self, words: list[str]) -> None:
-        """Look up the words that are new."""
         new = [word for word in words if word not in self.numbers]
         if not new:
             return
@@ -215,14 +184,8 @@ def versions(source: Path) -> list[tuple[int, ...]]:
 
 
 def find_vectors(source: File, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
-    """Return the word vectors that a model reads; None for one that reads none, whatever is named.
-
-    Args:
-        source: the file of vectors, if somebody has named it.
-
-    Raises:
-        InputError: it is needed and was not named, is not there, or is another than in training.
-    """
+    """Return the word vectors that a model reads, from the file ``source``; None for a model that reads none.
+    Raise InputError where they are needed and not named, are not there, or are others than in training."""
     if model.method is None or model.method.representation != GLOVE:
         return None
     if source is None:

@@ -43,36 +43,24 @@ UNRECORDED = (
 
 class SavesTrainableOnly(BaseFairseqModel):
     """Mixin in front of RobertaModel: what ``state_dict`` leaves out and how ``load_state_dict`` fills it again.
-
-    Attributes:
-        backbone_loaded: whether the encoder holds a real backbone's weights.
-        backbone_fingerprint: 32 bytes, saved with every checkpoint.
-        backbone_file: where the weights come from; version 0.1 knew backbones by the bytes of their files.
-        shared_weights: those that are read from that file when they are needed; None where there are none.
-        parts_read: beginnings of the names of those of the backbone's tensors that are read; the LM head's are among
-            them only where it predicts.
-        kept: what else a checkpoint keeps, by name, each with ``state_dict`` and ``load_state_dict`` of plain values
-            and tensors. It travels as torch's extra state of a module, because that goes wherever the weights go:
-            resume, validation, other processes (fairseq hands a task's own state to validation alone).
-    """
+    ``kept`` is what else a checkpoint keeps, by name, each with ``state_dict`` and ``load_state_dict`` of plain values
+    and tensors. It travels as torch's extra state of a module, because that goes wherever the weights go: resume,
+    validation, other processes (fairseq hands a task's own state to validation alone)."""
 
     def __init__(self, args: Any, encoder: Any):
         super().__init__(args, encoder)
-        self.backbone_loaded = False
-        self.backbone_file = ""
-        self.shared_weights: SharedWeights | None = None
+        self.backbone_loaded = False  # whether the encoder holds a real backbone's weights
+        self.backbone_file = ""  # where they come from; version 0.1 knew backbones by the bytes of their files
+        self.shared_weights: SharedWeights | None = None  # those that are read from it when they are needed
+        # beginnings of the names of those of its tensors that are read
         self.parts_read = (STACK, LM_HEAD) if predicts_words(args) else (STACK,)
         self.kept: dict[str, Any] = {}
         self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
     def load_backbone(self, backbone: Backbone) -> None:
         """Take the encoder's weights from a checkpoint; heads and prompts in it are left aside.
-
         Those that are frozen become the file's own, so that no memory is spent on them; what is trained is copied.
-
-        Raises:
-            InputError: it does not fit --arch, or lacks what the model reads.
-        """
+        Raise InputError where it does not fit --arch, or lacks what the model reads."""
         state = {name: value for name, value in backbone.weights.items() if not name.startswith(HEADS)}
         state.setdefault(VERSION, self._everything()[VERSION])
         super().upgrade_state_dict_named(state, "")  # renames what older fairseq versions wrote
@@ -127,9 +115,7 @@ class SavesTrainableOnly(BaseFairseqModel):
 
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> dict[str, Tensor]:
         """Trainable tensors, the head, the fingerprint and a checksum of these; everything with --save-full-model.
-
-        What only training needs is left out where training cannot be resumed anyway (--no-save-optimizer-state).
-        """
+        What only training needs is left out where training cannot be resumed anyway (--no-save-optimizer-state)."""
         self._check_not_merged()
         self.check_backbone()
         if self.method is not None:
@@ -165,10 +151,8 @@ class SavesTrainableOnly(BaseFairseqModel):
         """Complete a checkpoint from the loaded backbone, in place; one of fairseq's own is a start for the encoder.
 
         A checkpoint is this package's if it holds a fingerprint. Then nothing but the frozen backbone may be missing:
-        the head and the method that this model was built with are random.
-
-        Raises:
-            InputError: the checkpoint's backbone, head, method or options are not this model's.
+        the head and the method that this model was built with are random. Raise InputError where the checkpoint's
+        backbone, head, method or options are not this model's.
         """
         self._check_not_merged()
         whole = self._everything()

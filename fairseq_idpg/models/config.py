@@ -2,16 +2,17 @@
 
 import argparse
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Optional
 
 from fairseq import utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from omegaconf import II, OmegaConf, open_dict
 
+from ..backbone.weights import SHAPE
 from ..methods.options import fill_options, joined_options, options_of
 from ..methods.registry import PRESETS, find_preset
-from ..names import SECTIONS
+from ..names import SECTIONS, documented
 
 Activation: Any = ChoiceEnum(utils.get_available_activation_fns())
 WORDS = "mlm"
@@ -20,32 +21,11 @@ GPUGraphs: Any = ChoiceEnum(["auto", "off"])
 VerbaliserLoss: Any = ChoiceEnum(["vocabulary", "verbalisers"])
 # --arch roberta_idpg_large and so on; explicit options win
 SIZES: dict[str, dict[str, Any]] = {
-    "roberta_idpg_base": {
-        "encoder_layers": 12,
-        "encoder_embed_dim": 768,
-        "encoder_ffn_embed_dim": 3072,
-        "encoder_attention_heads": 12,
-    },
-    "roberta_idpg_large": {
-        "encoder_layers": 24,
-        "encoder_embed_dim": 1024,
-        "encoder_ffn_embed_dim": 4096,
-        "encoder_attention_heads": 16,
-    },
+    "roberta_idpg_base": dict(zip(SHAPE, (12, 768, 3072, 12))),
+    "roberta_idpg_large": dict(zip(SHAPE, (24, 1024, 4096, 16))),
     # all-MiniLM-L6-v2, a BERT: checkpoints/convert_hf.py makes the backbone
-    "roberta_idpg_minilm": {
-        "encoder_layers": 6,
-        "encoder_embed_dim": 384,
-        "encoder_ffn_embed_dim": 1536,
-        "encoder_attention_heads": 12,
-        "layer_norm_eps": 1e-12,
-    },
+    "roberta_idpg_minilm": {**dict(zip(SHAPE, (6, 384, 1536, 12))), "layer_norm_eps": 1e-12},
 }
-
-
-def documented(help: str, default: Any) -> Any:
-    """A field with its help text."""
-    return field(default=default, metadata={"help": help})
 
 
 @dataclass

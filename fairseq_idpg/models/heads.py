@@ -21,14 +21,10 @@ class VerbaliserHead(nn.Module):
 
         h = state at <mask>,  z = W_E LN(gelu(W h + b)) + b_v,  logit of class c = z[word of c]
 
-    It stands where the classification head does and has no parameters of its own.
-
-    Args:
-        lm_head: RoBERTa's, whose W_E are the word embeddings.
-        words: C, the token of each class's word.
-        all_words: whether the loss is over the whole vocabulary: then the pass's ``extra`` says how much is left for
-            ``other_words``, B: logsumexp of z less that of the C logits. Added to the cross entropy of the C logits it
-            makes that of z.
+    It stands where the classification head does and has no parameters of its own: W_E are the word embeddings.
+    ``words`` are the C tokens of the classes' words. With ``all_words`` the loss is over the whole vocabulary: the
+    pass's ``extra`` says how much is left for ``other_words``, B: logsumexp of z less that of the C logits. Added to
+    the cross entropy of the C logits it makes that of z.
     """
 
     words: Tensor
@@ -53,15 +49,8 @@ class VerbaliserHead(nn.Module):
 
 def load_head(model: Any, path: str, name: str, ours: Record) -> None:
     """Copy the head of a checkpoint, such as that of supplementary training, into ``model``'s head ``name``.
-
-    Its classes are those of this run by meaning or name, whatever their order.
-
-    Args:
-        ours: record of this run's data.
-
-    Raises:
-        InputError: the file is no checkpoint, or holds no such head, or one of another size or for other classes.
-    """
+    Its classes are those of this run, whose record is ``ours``, by meaning or name, whatever their order. Raise
+    InputError where the file is no checkpoint, or holds no such head, or one of another size or for other classes."""
     # the head of that name, or the only one there is
     _, tensors = read_checkpoint(path, OPTION)
     names = {key.split(".")[1] for key in tensors if key.startswith(HEADS)}

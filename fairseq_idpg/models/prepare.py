@@ -1,7 +1,6 @@
 """A model made ready: its options before it is built, and what else a run starts with once it is.
 
-The task says what only it knows, ``DataFacts``: to ``complete_options`` before the model is built, and to the model's
-own ``prepare`` after that.
+The task hands what only it knows, ``DataFacts``, to ``complete_options`` before that, and to ``prepare`` after it.
 """
 
 import contextlib
@@ -32,35 +31,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What the task knows of its data.
-
-    Attributes:
-        task_cfg: the task's options.
-        dictionary: of the text.
-        encode: text -> ids, as the data folder was encoded.
-        record: of the folder; None where the model will read something else.
-        follow: told of the order of a checkpoint's classes; None where there are none.
-    """
+    """What the task knows of its data."""
 
     task_cfg: Any
     dictionary: Dictionary
-    encode: Callable[[str], list[int]]
-    record: Record | None
-    follow: Callable[[list[str]], None] | None
-
-    def to_keep(self, training: bool, reads_vectors: bool = False) -> KeptRecord:
-        """What checkpoints keep of the data."""
-        if self.record is None:
-            return KeptRecord(Record(dictionary=symbols_fingerprint(self.dictionary)), "the text", None, training)
-        return KeptRecord(self.record, self.task_cfg.data, self.follow, training, reads_vectors)
+    encode: Callable[[str], list[int]]  # text -> ids, as the data folder was encoded
+    record: Record | None  # of the folder; None where the model will read something else
+    follow: Callable[[list[str]], None] | None  # told of the order of a checkpoint's classes, if there are any
 
 
 def complete_options(cfg: Any, data: DataFacts) -> None:
     """Put the options of the model as they take effect into ``cfg``, which every checkpoint keeps.
-
-    Raises:
-        InputError: the --arch takes no method, or the method's options fit neither each other nor the data.
-    """
+    Raise InputError where the --arch takes no method, or the method's options fit neither each other nor the data."""
     if getattr(cfg, "method", None) is None:
         raise InputError(
             f"--arch {getattr(cfg, '_name', None)} takes no prompts: give --arch roberta_idpg, or "
@@ -83,15 +65,15 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
 
 def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     """Give a model what its backbone does not: starting values, what its checkpoints keep, groups of its optimizer.
-
-    Args:
-        training: it is a new one, so it gets starting values too; else a checkpoint brings them.
-
-    Raises:
-        InputError: a starting value cannot be had, or an option changes nothing.
-    """
+    ``training``: it is a new one, so it gets starting values too; else a checkpoint brings them. Raise InputError where
+    a starting value cannot be had, or an option changes nothing."""
     cfg, method = model.args, model.method
-    model.kept[SECTION] = data.to_keep(training, method is not None and method.representation == GLOVE)
+    if data.record is None:
+        kept = KeptRecord(Record(dictionary=symbols_fingerprint(data.dictionary)), "the text", None, training)
+    else:
+        reads_vectors = method is not None and method.representation == GLOVE
+        kept = KeptRecord(data.record, data.task_cfg.data, data.follow, training, reads_vectors)
+    model.kept[SECTION] = kept
     if training:
         model.kept["fp16"] = KeptHalfPrecision(saved=not cfg.no_save_optimizer_state)
         set_initial_values(model, data)
@@ -124,10 +106,8 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
 
 def check_method_effects(cfg: Any, method: Method | None) -> None:
     """Raise InputError, with the reason, for options of the method (``cfg``, filled) that change nothing.
-
     Options that a method does not have, or that act with certain values of another only, are refused by
-    ``fill_options`` wherever they come from. This is asked of new runs alone: a checkpoint may have been made before.
-    """
+    ``fill_options`` wherever they come from. This is asked of new runs alone, as checkpoints may be older."""
     defaults = find_preset(cfg.method).defaults
     for name, reason in ({} if method is None else method.without_effect(cfg)).items():
         if str(getattr(cfg, name)) != str(defaults[name]):

@@ -39,17 +39,10 @@ logger = logging.getLogger(__name__)
 
 @register_model("roberta_idpg", dataclass=RobertaIDPGConfig)
 class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
-    """fairseq's RoBERTa with a prompt method attached.
+    """fairseq's RoBERTa with a prompt method attached."""
 
-    Attributes:
-        method: the ``Method`` that ``--method`` names, or None (head only).
-        trains_encoder: whether any of the backbone's own weights is trained, so that M(x) has a gradient.
-        first_layer: k, the first layer in which, or in front of which, anything is injected or trained; L if there is
-            none. Without dropout the states that enter it depend on the text alone.
-        check_size: refuses options of a file that its tensors are too small for.
-        prepare: gives a model that was built what a run starts with besides, see ``prepare_model``.
-    """
-
+    # for what may not import models: refuse options of a file that its tensors are too small for, and give a model that
+    # was built what a run starts with besides
     check_size = staticmethod(check_size)
     prepare = prepare_model
 
@@ -63,6 +56,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         if predicts_words(args):
             self.encoder.lm_head.requires_grad_(args.no_freeze_backbone)
+        # the method that --method names, or None (head only)
         self.method: Method | None = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
             # without a method it draws what fairseq's draws, and computes what fairseq's computes
@@ -71,7 +65,10 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                 layer.skips_pads = True
             for name, parameter in self.encoder.sentence_encoder.named_parameters():
                 parameter.requires_grad_(parameter.requires_grad or self.method.trains(name))
+        # whether any of the backbone's own weights is trained, so that M(x) has a gradient
         self.trains_encoder = any(p.requires_grad for p in self.encoder.sentence_encoder.parameters())
+        # k, the first layer in which, or in front of which, anything is injected or trained; L if there is none;
+        # without dropout the states that enter it depend on the text alone
         layers = len(self.encoder.sentence_encoder.layers)
         injected = layers if self.method is None else self.method.first_layer(layers)
         self.first_layer = min(injected, first_trained(self.encoder.sentence_encoder, layers))
@@ -91,11 +88,10 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "RobertaIDPGModel":
-        """Build the model and fill it from ``cfg.backbone``; a model without its backbone is never returned
-        as ready (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them).
+        """Build the model and fill it from ``cfg.backbone``; a model without its backbone is never returned as ready
+        (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them).
 
-        Raises:
-            InputError: options contradict each other; the backbone is missing, damaged or of another size.
+        Raise InputError where options contradict each other, or the backbone is missing, damaged or of another size.
         """
         fill_method_options(cfg)
         options: Any = OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else vars(cfg)
@@ -155,9 +151,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
     def merge_method(self) -> None:
         """Let the method stand in the backbone's weights where it can: for prediction, the model is not saved again.
-
-        M(x) is the untouched backbone's, so with a method that reads it the weights stay as they are.
-        """
+        M(x) is the untouched backbone's, so with a method that reads it the weights stay as they are."""
         if self.method is not None and self.method.representation is None:
             self.method.merge(self.encoder.sentence_encoder)
 
@@ -186,7 +180,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         classification_head_name: str | None = None,
         **kwargs: Any,
     ):
-        """RoBERTa's forward with what the method injects.
+        """RoBERTa's forward with what the method injects: (B x T' x d features or B x classes logits, extra).
 
         Args:
             src_tokens: B x T, the raw input; M(x) is computed from it.
@@ -198,11 +192,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             mask_index: B, index of the template's ``<mask>`` in each row of what the encoder reads (from the task).
             inspect: sees what is injected, and gives what takes its place.
 
-        Returns:
-            As fairseq's RobertaModel: (B x T' x d features or B x classes logits, extra).
-
-        Raises:
-            InputError: the backbone was not loaded; the batch does not say where the prompt goes, or lacks vectors.
+        Raise InputError where the backbone was not loaded, or the batch lacks the prompt's place or vectors.
         """
         if not self.backbone_loaded:
             raise InputError(
@@ -292,9 +282,7 @@ def first_trained(stack: nn.Module, layers: int) -> int:
 
 def fill_size(size: Mapping[str, Any], args: Any) -> None:
     """Fill what ``args`` leave open of a size, and stay off TPUs.
-
-    fairseq's parser takes --bf16 for a wish to train on one; where there is no torch_xla it is none.
-    """
+    fairseq's parser takes --bf16 for a wish to train on one; where there is no torch_xla it is none."""
     for name, value in size.items():
         setattr(args, name, getattr(args, name, value))
     if getattr(args, "bf16", False) and find_spec("torch_xla") is None:

@@ -9,7 +9,7 @@ needs --fp16-no-flatten-grads and is refused without.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.optim import register_optimizer
@@ -17,6 +17,7 @@ from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from torch import nn
 
 from ..errors import InputError
+from ..names import documented
 
 HEAD, METHOD, WORDS, BACKBONE = "head", "method", "words", "backbone"
 WEIGHT, BIAS, PROMPT = "weight", "bias", "prompt"
@@ -28,18 +29,13 @@ GROUP = "param_group"  # the attribute of a parameter
 class GroupedAdamConfig(FairseqAdamConfig):
     """Adam's options, and those of the groups."""
 
-    head_lr: float = field(default=1.0, metadata={"help": "factor of --lr for the classification head"})
-    prompt_lr: float = field(default=1.0, metadata={"help": "factor of --lr for the method's parameters"})
-    words_lr: float = field(
-        default=1.0,
-        metadata={"help": "factor of --lr, not of --prompt-lr, for what dept and ept add to the word embeddings"},
+    head_lr: float = documented("factor of --lr for the classification head", 1.0)
+    prompt_lr: float = documented("factor of --lr for the method's parameters", 1.0)
+    words_lr: float = documented(
+        "factor of --lr, not of --prompt-lr, for what dept and ept add to the word embeddings", 1.0
     )
-    no_decay_biases: bool = field(
-        default=False, metadata={"help": "no weight decay for biases, LayerNorms and a learned --adapter-scale"}
-    )
-    no_decay_prompts: bool = field(
-        default=False, metadata={"help": "no weight decay for prompt rows and a generator's output bias"}
-    )
+    no_decay_biases: bool = documented("no weight decay for biases, LayerNorms and a learned --adapter-scale", False)
+    no_decay_prompts: bool = documented("no weight decay for prompt rows and a generator's output bias", False)
 
 
 def mark_groups(model: nn.Module, prompts: Iterable[nn.Parameter], words: Iterable[nn.Parameter] = ()) -> None:
@@ -51,10 +47,6 @@ def mark_groups(model: nn.Module, prompts: Iterable[nn.Parameter], words: Iterab
         stacked = STACKED if name.endswith("bias") else WEIGHT
         kind = PROMPT if id(parameter) in rows else BIAS if parameter.dim() < 2 else stacked
         setattr(parameter, GROUP, f"{part}/{kind}")
-
-
-def group_of(parameter: nn.Parameter) -> str:
-    return getattr(parameter, GROUP)
 
 
 @register_optimizer("grouped_adam", dataclass=GroupedAdamConfig)
@@ -73,10 +65,10 @@ class GroupedAdam(FairseqAdam):
                 "--optimizer grouped_adam found parameters without a group: give --fp16-no-flatten-grads with --fp16, "
                 "and --task sentence_prediction_idpg"
             )
-        _check_effects(cfg, {tuple(group_of(parameter).split("/")) for parameter in params})
+        names = [getattr(parameter, GROUP) for parameter in params]
+        _check_effects(cfg, {tuple(name.split("/")) for name in names})
         undecayed = {BIAS, STACKED} if cfg.no_decay_biases else set()
         undecayed |= {PROMPT} if cfg.no_decay_prompts else set()
-        names = list(map(group_of, params))
         if not cfg.no_decay_biases:  # together, as in checkpoints of earlier versions
             names = [name.replace(STACKED, WEIGHT) for name in names]
         groups = []

@@ -52,23 +52,15 @@ class CacheKey:
     filled the cache: float32 for runs in float32 and with --amp, half precision for --fp16 and --bf16. A run without a
     cache computes the same M(x) in batches of other shapes, so that its numbers differ by rounding; with --amp also
     because its training steps compute M(x) partly in half precision.
-
-    Attributes:
-        backbone: SHA-256 of its tensors and of how they are read, see ``cache_key``.
-        tokens: SHA-256 of the token rows that the backbone reads.
-        kind: the --representation, or the layer that states enter.
-        rows, width: N and w; of states all tokens and d.
-        dtype: ``float32``, ``float16`` or ``bfloat16``, of the numbers in the file.
-        precision: ``float32``, ``float16`` or ``bfloat16``, in which the backbone computed them.
     """
 
-    backbone: str
-    tokens: str
-    kind: str
-    rows: int
-    width: int
-    dtype: str
-    precision: str
+    backbone: str  # SHA-256 of its tensors and of how they are read, see ``cache_key``
+    tokens: str  # SHA-256 of the token rows that the backbone reads
+    kind: str  # the --representation, or the layer that states enter
+    rows: int  # N; of states all tokens
+    width: int  # w; of states d
+    dtype: str  # of the numbers in the file: float32, float16 or bfloat16
+    precision: str  # in which the backbone computed them: one of these
     format: int = FORMAT
 
     @property
@@ -78,23 +70,15 @@ class CacheKey:
 
 @dataclass(frozen=True)
 class SplitText:
-    """The texts of a split: its files, and how the task joins, cuts and exchanges them.
+    """The texts of a split: its files, and how the task joins, cuts and exchanges them."""
 
-    Attributes:
-        data, split: the folder, and the split's name in it.
-        inputs: input0, with pairs input1 too.
-        combine: together with split1, split2 ..., as fairseq reads them.
-        examples: in these files; every one of them ``copies`` times, as exchanged pairs are copies.
-        arrangement: what else changes the tokens: plain values, and arrays of a number for each example.
-    """
-
-    data: str
+    data: str  # the folder
     split: str
-    inputs: Sequence[str]
-    combine: bool
-    examples: int
-    copies: int
-    arrangement: Sequence[Any]
+    inputs: Sequence[str]  # input0, with pairs input1 too
+    combine: bool  # together with split1, split2 ..., as fairseq reads them
+    examples: int  # in these files
+    copies: int  # of every example, as exchanged pairs are copies
+    arrangement: Sequence[Any]  # what else changes the tokens: plain values, and arrays of a number for each example
 
     def digest(self) -> str:
         """Fingerprint of the token rows that the backbone reads."""
@@ -131,23 +115,15 @@ def cache_key(model: Any, text: SplitText, kind: str, rows: int, dtype: str) -> 
 
 class RowCache:
     """Rows of numbers of the examples of a split. Pickles as its path: data loader processes read the file themselves.
+    ``lengths``: N, how many rows each example has. ``precision``: says the backbone's at the moment (fairseq halves a
+    model that is built already); without it, it is always the key's."""
 
-    Args:
-        lengths: N, how many rows each example has.
-        precision: says the backbone's precision at the moment (fairseq halves a model that is built already); without
-            it, it is always the key's.
-
-    Attributes:
-        option: what names the folder, for errors.
-        what: the rows are.
-        exact: the value of ``option``-dtype with which no number is rounded.
-        starts: N + 1, example i has the rows from ``starts[i]`` to ``starts[i + 1]``.
-    """
-
-    option = what = exact = ""
+    option = what = ""  # what names the folder, and what the rows are, for errors
+    exact = ""  # the value of ``option``-dtype with which no number is rounded
 
     def __init__(self, folder: str, key: CacheKey, lengths: np.ndarray, precision: Callable[[], str] | None = None):
         self.folder = os.path.abspath(folder)
+        # N + 1: example i has the rows from ``starts[i]`` to ``starts[i + 1]``
         self.starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         self._key = key
         self._precision = precision
@@ -195,21 +171,13 @@ class RowCache:
 
     def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
         """Return the rows of some examples, one example after the other, from their n x T tokens.
-
-        ``padded``: whether there are pads among these.
-        """
+        ``padded``: whether there are pads among these."""
         raise NotImplementedError
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
         """Compute what is missing; one process at a time, others wait and find it done.
-
-        Args:
-            encode: n example numbers -> their rows, one example after the other, each w wide.
-            batches: all example numbers, in batches as they are best computed.
-
-        Raises:
-            InputError: the folder cannot be written.
-        """
+        ``encode``: n example numbers -> their rows, one example after the other, each w wide; ``batches``: all example
+        numbers, as they are best computed. Raise InputError where the folder cannot be written."""
         try:
             os.makedirs(self.folder, exist_ok=True)
             with locked(Path(self.path("lock"))):
@@ -313,18 +281,10 @@ def fill_cache(
 ) -> None:
     """Compute missing rows in large batches of similar length, without dropout or gradient, in exact float32 products.
 
-    What is there is opened here, so that it is compared with its checksum once, not by each data loader process.
-
-    Args:
-        cache: a ``RowCache``; there is nothing to do for rows of another kind, or None.
-        model: ``roberta_idpg``, whose backbone computes them.
-        tokens_of: n example numbers -> n x T tokens, padded, as the backbone reads them.
-        sizes: N, tokens of each example.
-        split: its name, for the log.
-
-    Raises:
-        InputError: see ``RowCache``; a batch does not fit into memory.
-        ModelLost: somebody has written into the backbone's file; what was computed since then is not kept.
+    What is there is opened here, so that it is compared with its checksum once, not by each data loader process. There
+    is nothing to do for a ``cache`` of another kind, or None. ``tokens_of``: n example numbers -> n x T tokens, padded,
+    as the backbone reads them; ``sizes``: N, tokens of each example. Raise InputError as ``RowCache`` does, and where a
+    batch does not fit into memory; ModelLost as ``check_backbone``.
     """
     if not isinstance(cache, RowCache):
         return

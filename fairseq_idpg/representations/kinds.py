@@ -97,14 +97,8 @@ def pass_representation(
     start: Start | None = None,
 ) -> Any:
     """M(x) of one pass as ``model.method`` reads it: B x w, or the ``States`` of all tokens; None if it reads none.
-
-    Args:
-        model: ``roberta_idpg`` with a method.
-        tokens: B x T, the raw input.
-        stored: what the batch brings, B x w, see ``stored.py``, or ``States``; then nothing is computed.
-        padded: whether there are pads among the tokens, if that is known.
-        start: states of the tokens to begin with.
-    """
+    ``tokens``: B x T, the raw input; ``stored``: what the batch brings, B x w, see ``stored.py``, or ``States``: then
+    nothing is computed; ``start``: states of the tokens to begin with."""
     method = model.method
     if stored is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
         is_vector = isinstance(stored, Tensor)

@@ -23,13 +23,8 @@ EXACT = "model"
 
 
 class StateCache(RowCache):
-    """The states of a split that enter a layer: d numbers for each token of each example.
-
-    Args:
-        split: its name, for the log.
-        layer: the layer that they enter.
-        rounded: whether the file keeps them in float16, whatever the backbone's precision is.
-    """
+    """The states of a ``split`` that enter a ``layer``: d numbers for each token of each example.
+    ``rounded``: whether the file keeps them in float16, whatever the backbone's precision is."""
 
     option, what, exact = "--state-cache", "states", EXACT
 
@@ -65,27 +60,15 @@ class StateCache(RowCache):
             states[: end - start, place] = rows[start:end]
         return torch.from_numpy(states).view(getattr(torch, self.key.dtype))
 
-    @property
-    def size(self) -> int:
-        """Bytes of the whole file."""
-        return self.key.rows * self.key.width * getattr(torch, self.key.dtype).itemsize
-
 
 def find_state_caches(
     task_cfg: Any, model: Any, training: bool
 ) -> Callable[[SplitText, np.ndarray], StateCache] | None:
     """Return what finds the states of a split, its texts having so many tokens each; None without --state-cache.
-
-    ``training``: whether dropout will be on. Raises InputError where no states stay the same.
-    """
+    ``training``: whether dropout will be on. Raise InputError where no states stay the same."""
     if not task_cfg.state_cache:
         return None
-    check_frozen(task_cfg, model, training)
-    return functools.partial(find_state_cache, task_cfg, model)
-
-
-def check_frozen(task_cfg: Any, model: Any, training: bool) -> None:
-    """Raise InputError where not every pass gives the same below ``model.first_layer``, naming what is different."""
+    # what makes one pass give something else below that layer than another
     cfg = model.args
     drawn = [name for name in ("dropout", "attention_dropout", "activation_dropout") if training and getattr(cfg, name)]
     for changes, options in (
@@ -100,6 +83,7 @@ def check_frozen(task_cfg: Any, model: Any, training: bool) -> None:
                 f"--state-cache with {options}: not every pass would give the same below layer {model.first_layer}: "
                 "leave one of them out (a dropout: give 0)"
             )
+    return functools.partial(find_state_cache, task_cfg, model)
 
 
 def find_state_cache(task_cfg: Any, model: Any, text: SplitText, lengths: np.ndarray) -> StateCache:
@@ -119,5 +103,5 @@ def tell_sizes(caches: Iterable[StateCache]) -> None:
             logger.info(
                 f"--state-cache {cache.folder}: states that enter layer {cache.layer}, split {cache.split}: "
                 f"{len(cache.starts) - 1:,} examples, {key.rows:,} tokens x {key.width} x {number} bytes = "
-                f"{cache.size / 1e9:.3f} GB"
+                f"{key.rows * key.width * number / 1e9:.3f} GB"
             )

@@ -4,7 +4,7 @@ import functools
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +18,6 @@ from .kinds import GLOVE, LAST_STATES, canonical_kind
 logger = logging.getLogger(__name__)
 
 
-class Stored(Protocol):
-    """M(x) of the examples of a split."""
-
-    def rows(self, index: np.ndarray) -> np.ndarray | None:
-        """n example numbers -> n x w, or None when they are not there (yet)."""
-
-
 class WordVectors:
     """N x w, the means that ``python -m preprocess glove`` left, read from the disk when they are used."""
 
@@ -36,6 +29,10 @@ class WordVectors:
         return self.vectors[index % len(self.vectors)]
 
 
+# M(x) of the examples of a split; ``rows``: n example numbers -> n x w, or None when they are not there (yet)
+Stored = WordVectors | RepresentationCache
+
+
 def vectors_width(data: str, given: int | None) -> int:
     """Return --representation-width if ``given``, else that of the folder's vectors; InputError if it has none."""
     with reading_data():
@@ -45,10 +42,7 @@ def vectors_width(data: str, given: int | None) -> int:
 
 def load_vectors(data: str, split: str, width: int, combine: bool = False) -> WordVectors:
     """``DATA/glove/SPLIT.npy``; ``combine``: and those of split1, split2 ..., as fairseq reads them.
-
-    Raises:
-        InputError: the file is missing, damaged, or made from other text or vectors of another width.
-    """
+    Raise InputError where the file is missing, damaged, or made from other text or vectors of another width."""
     with reading_data():
         folder = DataFolder(Path(data))
         splits = folder.joined(split) if combine else [split]
@@ -97,7 +91,6 @@ def check_cacheable(task_cfg: Any, model: Any) -> bool:
 
 
 def find_cache(task_cfg: Any, model: Any, text: SplitText) -> RepresentationCache:
-    """The cache of a split for the M(x) that a model reads."""
     kind, dtype = canonical_kind(model.method.representation), str(task_cfg.representation_cache_dtype)
     key = cache_key(model, text, kind, text.examples * text.copies, dtype)
     return RepresentationCache(task_cfg.representation_cache, key, functools.partial(precision_of, model))

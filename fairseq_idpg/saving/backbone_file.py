@@ -5,8 +5,7 @@ RoBERTa-large. A note of both spares every later process that. It holds only for
 path, inode, size and times of last change. A note that does not fit its own checksum is not used.
 
 The notes are in ``$XDG_CACHE_HOME/fairseq_idpg/backbones``, by default below ``~/.cache``. The environment variable
-FAIRSEQ_IDPG_CACHE names another folder than ``fairseq_idpg``. With ``FAIRSEQ_IDPG_CACHE=off`` notes are neither
-made nor read.
+FAIRSEQ_IDPG_CACHE names another folder than ``fairseq_idpg``; ``off``: notes are neither made nor read.
 """
 
 import contextlib
@@ -52,10 +51,8 @@ LARGEST_NOTE = 2**16  # bytes
 
 def weights_digest(weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
     """SHA-256 of those of RoBERTa's tensors whose names begin with one of ``parts``: names, types, shapes and values.
-
     The same weights in another file, of another version of torch or with other options or heads beside them, are the
-    same backbone; rounded to half precision they are another.
-    """
+    same backbone; rounded to half precision they are another."""
     left_out = (VERSION, TIED)
     return tensors_digest({n: v for n, v in weights.items() if n.startswith(parts) and n not in left_out})
 
@@ -74,21 +71,14 @@ def backbone_path(named: str) -> str:
 
 def read_checkpoint(path: str, option: str, **how: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return (model options of any type, tensors) of a fairseq RoBERTa, this package's or fairseq's own.
-
-    ``option`` named the file, for errors; ``how``, and what is refused: see ``read_file`` and ``check_is_roberta``.
-    """
+    ``option`` named the file, for errors; ``how``, and what is refused: see ``read_file`` and ``check_is_roberta``."""
     state = read_file(path, option, **how)
     return check_is_roberta(state, f"{option} {path}"), state["model"]
 
 
 def read_backbone(path: str) -> Backbone:
-    """Read the backbone's checkpoint.
-
-    Its tensors stay in the file until they are needed, and a file that is known is not looked through again.
-
-    Raises:
-        InputError: see ``read_file``; it holds only what was trained.
-    """
+    """Read the backbone's checkpoint, whose tensors stay in the file until they are needed. A file that is known is not
+    looked through again. Raise InputError as ``read_file`` does, and for what was trained alone."""
     note, opened = load_note(path), os.stat(path) if os.path.exists(path) else None
     args, weights = read_checkpoint(path, "--backbone", mapped=True, checked=note is not None and bool(note.digests))
     if note is not None and note.file != stat_file(path):  # it was replaced while it was read
@@ -116,11 +106,6 @@ def names_of_today(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         else:
             found[name] = value
     return found
-
-
-def recorded_sizes(backbone: Backbone) -> dict[str, Any]:
-    """Return the options of ``GEOMETRY`` as the checkpoint records them."""
-    return {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
 
 
 # --- what is known of its file -----------------------------------------------------------------------

@@ -24,6 +24,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from preprocess.flags import LARGEST_SEED, flag_name
 
+from ..backbone.weights import SHAPE
 from ..errors import InputError
 from ..names import TASK
 from .tensors import is_ours
@@ -38,7 +39,6 @@ PARENTS = ("common", "dataset", "distributed_training", "optimization", "checkpo
 LARGEST = 2**16  # a size in the model's or the task's options above it could only fill the memory
 LONGEST_TEXT, LONGEST_LIST = 2**17, 2**12  # of an option: what Linux takes as one argument; lists are slow to read
 NO_SIZES = ("min_params_to_wrap", "init_token", "separator_token")
-SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
 # Options that name files of the training.
 PATHS: dict[str, tuple[str, ...]] = {
     "task": ("data", "representation_cache", "state_cache"),
@@ -51,15 +51,9 @@ Options = dict[str, Any]
 
 
 def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
-    """Return the configuration that a model may be built from.
-
-    Args:
-        what: the option and the file, for errors.
-
-    Raises:
-        InputError: another task, model or criterion; an option that is not of its type; a model that is much larger
-            than its tensors.
-    """
+    """Return the configuration that a model may be built from; ``what``: the option and the file, for errors.
+    Raise InputError for another task, model or criterion, an option that is not of its type, and a model that is much
+    larger than its tensors."""
     found = recorded_options(state)
     names = {section: options.get("_name") for section, options in found.items()}
     model, ours = model_class(names["model"]), names_ours(state)
@@ -124,9 +118,7 @@ def names_ours(state: Mapping[str, Any]) -> bool:
 
 def recorded_options(state: Mapping[str, Any]) -> dict[str, Options]:
     """Return the options of "task", "model" and "criterion" as they stand in the file, their names under "_name".
-
-    Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both.
-    """
+    Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both."""
     if state.get("args") is not None:
         flat = as_options(state["args"])
         names = {"task": "task", "model": "arch", "criterion": "criterion"}
@@ -175,14 +167,8 @@ STOCK_TYPES = _stock_types()
 
 
 def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = False) -> Options:
-    """Return the ``options`` that ``types`` declares.
-
-    Args:
-        report: say which ones are left out, because this version does not know them.
-
-    Raises:
-        InputError: one is not of its type, a size that no model has, or a seed that numpy does not take.
-    """
+    """Return the ``options`` that ``types`` declares, and with ``report`` warn of others.
+    Raise InputError for one that is not of its type, a size that no model has, and a seed that numpy does not take."""
     for name, value in options.items():
         if name not in types:
             continue
@@ -191,7 +177,7 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
             kinds = [kind for kind in get_args(types[name]) or (types[name],) if kind is not type(None)]
             words = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
             raise InputError(f"{flag} is no {words}: give another")
-        least, most = (0, LARGEST_SEED) if name == "seed" else (1 if name in SIZES else -LARGEST, LARGEST)
+        least, most = (0, LARGEST_SEED) if name == "seed" else (1 if name in SHAPE else -LARGEST, LARGEST)
         if type(value) is int and name not in NO_SIZES and not least <= value <= most:
             raise InputError(f"{flag} no model has: give another")
     unknown = [name for name, value in options.items() if name not in types and name != "_name" and value is not None]

@@ -24,14 +24,10 @@ from .torch_files import Damaged, preview, read_saved
 def read_file(path: str, option: str, mapped: bool = False, checked: bool = False) -> dict[str, Any]:
     """Return what a checkpoint or a folder to share holds, on the CPU: plain values, and weights under "model".
 
-    Args:
-        option: what named the file, for errors.
-        mapped: the tensors of a zip archive are read from it when they are needed, and processes share their memory;
-            what is written to them stays in this process.
-        checked: this very file was found whole and finite before, so that only its form is looked at.
-
-    Raises:
-        InputError: it cannot be read, is damaged, is no checkpoint, or holds what only running code could make.
+    ``option`` named the file. ``mapped``: the tensors of a zip archive are read from it when they are needed, and
+    processes share their memory; what is written to them stays in this process. ``checked``: this very file was found
+    whole and finite before, so that only its form is looked at. Raise InputError where it cannot be read, is damaged,
+    is no checkpoint, or holds what only running code could make.
     """
     try:
         shared = os.path.isdir(path)
@@ -56,19 +52,10 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
 
 def load_state(path: str, option: str, overrides: dict[str, Any] | None = None, builds: bool = True) -> dict[str, Any]:
     """Return what fairseq's ``load_checkpoint_to_cpu`` returns, of a file that may be a stranger's.
-
-    Args:
-        option: what named the file, for errors.
-        overrides: values that replace those of the configuration; the caller's own, so not checked.
-        builds: whether a model is made from it. Where training goes on, or starts from a backbone, only its tensors
-            and its progress are read.
-
-    Raises:
-        InputError: see ``read_file`` and ``buildable``.
-    """
+    ``option`` named the file. ``overrides`` replace values of the configuration; the caller's own, so not checked.
+    ``builds``: whether a model is made from it. Where training goes on, or starts from a backbone, only its tensors and
+    its progress are read. Raise InputError as ``read_file`` and ``buildable`` do."""
     what = f"{option} {path}"
-    if not builds and os.path.isdir(path):
-        raise InputError(f"{what} is a folder, and no training can go on from one: give the checkpoint")
     state = read_file(path, option)
     changed = changed_progress(state) if not builds and FINGERPRINT in state["model"] else None
     if changed is not None:
@@ -92,12 +79,6 @@ def holds_ours(path: str) -> bool:
         return names_ours(state) or is_ours(state["model"])
     except Exception:  # what is damaged, or holds more than data, is left to its own reader
         return False
-
-
-def check_is_there(path: str, what: str) -> None:
-    """Raise InputError where there is neither a file nor a folder."""
-    if not os.path.isfile(path) and not os.path.isdir(path):
-        raise InputError(f"{what} is not a file: give a checkpoint that fairseq-train saved, or a folder to share")
 
 
 def is_finite(tensor: Tensor) -> bool:

@@ -80,9 +80,7 @@ def _differ(one: Record, other: Record, name: str) -> bool:
 
 def check_same_data(theirs: Record, ours: Record, data: str) -> None:
     """Raise InputError, with the first reason, unless a model with the record ``theirs`` can read the folder ``data``.
-
-    ``ours`` is the folder's. Label names are compared in ``LabelOrder``.
-    """
+    ``ours`` is the folder's. Label names are compared in ``LabelOrder``."""
     if _differ(theirs, ours, "regression"):
         trained, remedy = (
             ("scores", "give") if theirs.regression else (f"classes ({listed(theirs.labels)})", "leave out")
@@ -114,16 +112,9 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
 
 def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[str]:
     """Return the classes of a model with the record ``theirs``, as the folder with the record ``ours`` calls them.
-
     In the order of the model's logits; [] of one for scores. Classes are the same if the table of tasks gives them one
-    meaning; where it knows nothing of a task, if they have the same name.
-
-    Args:
-        training: the model goes on to be trained on the folder, whose labels may come to mean something else.
-
-    Raises:
-        InputError: the folder's labels mean something else.
-    """
+    meaning; where it knows nothing of a task, if they have the same name. Raise InputError where the folder's labels
+    mean something else, unless the model goes on in ``training`` on the folder, whose labels may come to mean that."""
     names = theirs.labels or []
     try:
         return counterparts(theirs.task, names, ours.task, ours.labels or []) or names
@@ -150,11 +141,7 @@ class KeptRecord:
         return asdict(self.of_model)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take a checkpoint's record over.
-
-        Raises:
-            InputError: this run cannot read its data as the model was trained.
-        """
+        """Take a checkpoint's record over; raise InputError where this run cannot read its data as that does."""
         theirs = read_record(state)
         check_same_data(theirs, self.ours, self.data)
         digests = [sorted(record.vectors.values()) for record in (theirs, self.ours) if record.vectors]

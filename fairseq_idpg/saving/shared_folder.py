@@ -40,13 +40,9 @@ Rows = list[list[Any]]
 
 
 def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
-    """Write both files into ``folder``.
-
-    Args:
-        tensors: what was trained, under the names of the checkpoint.
-        config: all of ``KEYS`` but the format and the checksum: "data" is the record, "backbone" has "name", "path" and
-            "tensors_sha256", "options" those of ``SECTIONS``.
-    """
+    """Write both files into ``folder``: what was trained, under the names of the checkpoint, and what it is.
+    ``config``: all of ``KEYS`` but the format and the checksum: "data" is the record, "backbone" has "name", "path" and
+    "tensors_sha256", "options" those of ``SECTIONS``."""
     own = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}  # none shares memory
     whole = {"format": FORMAT, **config}
     whole["checksum"] = _checksum(whole, own)
@@ -57,12 +53,8 @@ def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
 
 def read_shared(path: str, what: str) -> dict[str, Any]:
     """Return what a checkpoint would hold of it: "model", "cfg" and no progress of a training.
-
-    The backbone is where the folder says, or a neighbour of the folder by the name that it says.
-
-    Raises:
-        InputError: a file is missing, is damaged, or does not belong to the other; ``what`` names the folder.
-    """
+    The backbone is where the folder says, or a neighbour of the folder by the name that it says. Raise InputError,
+    which names the folder as ``what``, where a file is missing, is damaged, or does not belong to the other."""
     folder = Path(path)
     config, tensors = _read_both(folder, what)
     data, backbone = dict(config["data"]), config["backbone"]
@@ -87,7 +79,6 @@ def read_shared(path: str, what: str) -> dict[str, Any]:
 
 
 def _read_both(folder: Path, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return what both files hold, which their checksum covers."""
     for name in (CONFIG, TENSORS):
         if not (folder / name).is_file():
             raise InputError(f"{what} is a folder without {name}: give a checkpoint, or a folder to share")
@@ -147,13 +138,7 @@ def use_lines(folder: str, pairs: bool) -> dict[str, str]:
 
 
 def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int) -> str:
-    """Return Markdown.
-
-    Args:
-        name: of the folder.
-        config: what ``config.json`` says.
-        trained: numbers that the tensors hold.
-    """
+    """Return the Markdown of a folder's card, of what ``config.json`` says; ``trained``: how many numbers it has."""
     run, backbone, of_model = dict(config["run"]), config["backbone"], config["options"]["model"]
     by_words = of_model.get("predict_with") == "mlm"  # the backbone's LM head predicts
     scores = [

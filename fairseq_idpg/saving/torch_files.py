@@ -1,8 +1,7 @@
 """Files of ``torch.save``: written whole or not at all, and read as tensors and plain values, no larger than the file.
 
 torch's allow-list runs no code of a stranger's file, but it takes ``bytearray(3e9)``, ``_codecs.encode`` with any codec
-and numpy's types of any size. So a pickle is looked through first: each name in it stands for what a checkpoint needs
-of it, and for nothing else.
+and numpy's types of any size. So a pickle is looked through first; a name in it stands for what a checkpoint needs.
 """
 
 import argparse
@@ -105,14 +104,8 @@ class Preview(pickle._Unpickler):  # the one in Python, whose memory follows the
 
 def read_saved(path: str, mapped: bool = False, checked: bool = False) -> Any:
     """Return what a file holds, on the CPU.
-
-    Args:
-        mapped: whether the tensors of a zip archive are read from it when they are needed.
-        checked: this very file was found whole before.
-
-    Raises:
-        Damaged: it cannot be read, is damaged, or would make something else than data of its own size.
-    """
+    ``mapped``: the tensors of a zip archive are read from it when they are needed; ``checked``: this very file was
+    found whole before. Raise Damaged where it cannot be read, or would make something else than data of its size."""
     try:
         archive = is_archive(path)
         if not checked:
@@ -130,11 +123,7 @@ def read_saved(path: str, mapped: bool = False, checked: bool = False) -> Any:
 
 
 def is_archive(path: str) -> bool:
-    """Return whether a file begins as a zip archive does, which is what torch saves since version 1.6.
-
-    Raises:
-        OSError: it is no file, or cannot be read.
-    """
+    """Return whether a file begins as a zip archive, which torch saves since version 1.6; raise OSError for no file."""
     with open(regular(path), "rb") as file:
         return file.read(len(ARCHIVE)) == ARCHIVE
 
@@ -153,11 +142,7 @@ def _check_records(path: str) -> None:
 
 
 def preview(path: str) -> Any:
-    """Return what a file holds, with None for each tensor.
-
-    Raises:
-        Exception: of any kind, where the file is damaged or would make something else than data of its own size.
-    """
+    """Return what a file holds, with None for each tensor; raise an exception of any kind where it is no such file."""
     most = VIEWS * os.path.getsize(path)
     with open(regular(path), "rb") as file:
         if is_archive(path):

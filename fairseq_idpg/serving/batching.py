@@ -29,21 +29,13 @@ class Job(NamedTuple):
 
 @dataclass
 class Batcher:
-    """A queue and the thread that empties it. What it has taken is answered, also after ``close``.
+    """A queue and the thread that empties it. What it has taken is answered, also after ``close``."""
 
-    Args:
-        open_model: reads the model, in the thread.
-        batch_size: texts that the model runs together.
-        window: seconds for which a question waits for others, also where the model is at rest.
-        limit: texts that may wait; a question that finds the queue empty is taken whatever its size.
-        answered: is told how many texts were answered together.
-    """
-
-    open_model: Callable[[], Served]
-    batch_size: int
-    window: float
-    limit: int
-    answered: Callable[[int], None] = lambda texts: None
+    open_model: Callable[[], Served]  # reads the model, in the thread
+    batch_size: int  # texts that the model runs together
+    window: float  # seconds for which a question waits for others, also where the model is at rest
+    limit: int  # texts that may wait; a question that finds the queue empty is taken whatever its size
+    answered: Callable[[int], None] = lambda texts: None  # is told how many texts were answered together
 
     def __post_init__(self) -> None:
         self.served: Served | None = None
@@ -58,9 +50,7 @@ class Batcher:
 
     def start(self, opened: Callable[[], None], ended: Callable[[], None]) -> None:
         """Start the thread; it calls ``opened`` once the model is there, and ``ended`` when nothing is taken any more.
-
-        ``error`` is then what ended it too early.
-        """
+        ``error`` is then what ended it too early."""
         self.thread = threading.Thread(target=self._work, args=(opened, ended), name="model")
         self.thread.start()
 
@@ -88,12 +78,7 @@ class Batcher:
         return self.served
 
     def submit(self, question: Question) -> "Future[list[Row]]":
-        """Take a question.
-
-        Raises:
-            InputError: the model cannot answer it.
-            Unavailable: see ``ready``; the queue is full.
-        """
+        """Take a question; raise InputError where the model cannot answer it, Unavailable for a full queue."""
         self.ready().check(question)
         job, size = Job(question, Future(), time.monotonic()), len(question.texts)
         with self.condition:

@@ -17,16 +17,11 @@ Row = dict[str, Any]
 
 
 class Question(NamedTuple):
-    """What is asked of some texts.
-
-    Attributes:
-        tasks: names of those that answer; None for all.
-        prompts: give the prompt rows that each text gets, each with its layer and its ``words`` nearest words.
-    """
+    """What is asked of some texts."""
 
     texts: list[Text]
-    tasks: tuple[str, ...] | None = None
-    prompts: bool = False
+    tasks: tuple[str, ...] | None = None  # names of those that answer; None for all
+    prompts: bool = False  # give the prompt rows that each text gets, each with its layer and its nearest words
     words: int = WORDS
 
     @property
@@ -61,10 +56,7 @@ def text_name(number: int) -> str:
 
 def read_question(body: bytes, most_texts: int) -> Question:
     """Return a question out of JSON: an object with some of ``KEYS``, each text as in a line of a JSON file.
-
-    Raises:
-        InputError: it is something else, or has more texts than ``most_texts``.
-    """
+    Raise InputError where it is something else, or has more texts than ``most_texts``."""
     try:
         asked = json.loads(body.decode(), object_pairs_hook=distinct, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
@@ -91,11 +83,8 @@ def read_question(body: bytes, most_texts: int) -> Question:
 
 
 class Served:
-    """The model, and its tasks by their names.
-
-    Answers are the rows of ``python -m fairseq_idpg.predict --format jsonl``: of one checkpoint label, probability and
-    probabilities, or score; of several ``tasks``, these of each.
-    """
+    """The model, and its tasks by their names. Answers are the rows of ``python -m fairseq_idpg.predict --format
+    jsonl``: of one checkpoint label, probability and probabilities, or score; of several ``tasks``, these of each."""
 
     def __init__(self, model: Predictor | ManyTasks):
         self.model = model
@@ -125,11 +114,9 @@ class Served:
                 raise InputError(f"task {name}: {error}") from None
 
     def chosen(self, question: Question) -> list[str]:
-        """Return names of tasks."""
         return list(self.tasks if question.tasks is None else question.tasks)
 
     def answer(self, question: Question, batch_size: int) -> list[Row]:
-        """Return a row for each text of a checked question."""
         names = {"tasks": self.chosen(question)} if isinstance(self.model, ManyTasks) else {}
         options: Any = {"prompts": question.prompts, "words": question.words, "name": text_name, **names}
         return [row(found) for found in self.model.predict(question.texts, batch_size=batch_size, **options)]

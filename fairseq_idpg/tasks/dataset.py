@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from fairseq.data import (
+    BaseWrapperDataset,
     Dictionary,
     FairseqDataset,
     IdDataset,
@@ -51,17 +52,8 @@ def place_prompts(
     template: Template | None = None,
     placed: Lengths = (),
 ) -> PromptPlaces:
-    """The places in the examples of a split.
-
-    Args:
-        cfg: the task's options.
-        split: name of the examples, for errors.
-        lengths: of their sentences.
-        template: what they are put into, if there is one; ``placed``: lengths that the sentences have in it.
-
-    Raises:
-        InputError: see ``fit``.
-    """
+    """Return the places in the examples of a split, which have these ``lengths``; raise InputError as ``fit`` does.
+    ``template``: what they are put into, if there is one; ``placed``: lengths that the sentences have in it."""
     position = cfg.prompt_position
     block = prompt_block(position, prompt_length, dictionary.index(MASK), dictionary.eos())
     if template is None:
@@ -81,21 +73,15 @@ def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
     return NestedDictionaryDataset(plain, sizes=[tokens.sizes])
 
 
-class SwappedPairsAppended(FairseqDataset):
+class SwappedPairsAppended(BaseWrapperDataset):
     """Every pair, and every pair again with its sentences exchanged (IDPG, appendix A.4), without a copy on disk.
-
-    N pairs ``<s> A </s> [</s>] B </s>``, followed by the N pairs ``<s> B </s> [</s>] A </s>`` with the same targets.
-
-    Args:
-        dataset: fairseq's sentence-prediction dataset of pairs.
-        lengths: of their two sentences, N each.
-        separators: ``</s>`` between them.
-        shuffle: batches from a random order (else the order of the data, then of the exchanged pairs).
-    """
+    N pairs ``<s> A </s> [</s>] B </s>`` with two ``lengths`` each and ``separators`` between them, followed by the N
+    pairs ``<s> B </s> [</s>] A </s>`` with the same targets. With ``shuffle`` in a random order, else in that of the
+    data."""
 
     def __init__(self, dataset: FairseqDataset, lengths: Lengths, separators: int, shuffle: bool, seed: int):
-        super().__init__()
-        self.dataset, self.lengths, self.separators = dataset, lengths, separators
+        super().__init__(dataset)
+        self.lengths, self.separators = lengths, separators
         self.order = np.arange(2 * len(dataset))
         if shuffle:
             with data_utils.numpy_seed(seed):
@@ -115,13 +101,6 @@ class SwappedPairsAppended(FairseqDataset):
 
     def ordered_indices(self) -> np.ndarray:
         return self.order
-
-    def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
-        return self.dataset.collater(samples)
-
-    def set_epoch(self, epoch: int) -> None:
-        super().set_epoch(epoch)
-        self.dataset.set_epoch(epoch)
 
 
 @dataclass(eq=False, repr=False)
@@ -254,10 +233,7 @@ def grouped_by_length(order: np.ndarray, sizes: np.ndarray, bucket: int = BUCKET
 
 def arrangement(cfg: Any, split: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
     """What changes fairseq's order of a split's examples, (order, sizes) -> order; None where it stays.
-
-    Training keeps fairseq's shuffled order, grouped by length on request. Elsewhere the order changes no result, so
-    examples go by length.
-    """
+    Training keeps fairseq's shuffled order, grouped by length on request. Elsewhere the order changes no result."""
     if cfg.no_shuffle:
         return None
     if not split.startswith(TRAIN):

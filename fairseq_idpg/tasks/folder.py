@@ -34,19 +34,13 @@ OF_NUMBERS = (F1, "report_mcc", CORRELATIONS)  # what fairseq's criterion report
 
 
 def has_pairs(data: str) -> bool:
-    """Whether the folder holds sentence pairs."""
     return os.path.isdir(os.path.join(data, "input1"))
 
 
 def check_folder(cfg: Any, from_checkpoint: bool) -> None:
     """Check the folder of a task's options before any of its texts is read.
-
-    Args:
-        from_checkpoint: the model is trained, and so has the outputs that it has; the folder may lack labels.
-
-    Raises:
-        InputError: naming a file that is missing or damaged, or the option that disagrees with the folder.
-    """
+    ``from_checkpoint``: the model is trained, and so has the outputs that it has; the folder may lack labels. Raise
+    InputError, which names a file that is missing or damaged, or the option that disagrees with the folder."""
     data, regression = cfg.data, cfg.regression_target
     label, names = Path(data, "label"), Path(data, "label", "dict.txt")
     labelled = any(label.glob("*.idx"))
@@ -74,14 +68,9 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
             )
 
 
-def check_files(data: str, split: str, regression: bool | None, combine: bool = False) -> None:
-    """Every file of a split (``combine``: and of split1, split2 ..., as fairseq reads them) must be undamaged.
-
-    ``regression``: whether labels are scores; None: whether the folder has any.
-
-    Raises:
-        InputError: a file is damaged, or there is no such split, or nothing in it.
-    """
+def check_files(data: str, split: str, regression: bool, combine: bool = False) -> None:
+    """Raise InputError where a split does not exist, is empty, or has a damaged file.
+    ``combine``: and split1, split2 ..., as fairseq reads them; ``regression``: whether labels are scores."""
     folder = DataFolder(Path(data), regression)
     if split not in folder.splits:
         raise InputError(
@@ -93,12 +82,8 @@ def check_files(data: str, split: str, regression: bool | None, combine: bool = 
 
 
 def find_questions(data: str, split: str, reports: Sequence[str], examples: int) -> Questions | None:
-    """Return which question each example of a split answers; None where examples are no answers.
-
-    Raises:
-        InputError: ``reports`` has a metric of questions, and the folder does not say which there are; there are other
-            splits' examples among them.
-    """
+    """Return which question each example of a split answers; None where examples are no answers. Raise InputError where
+    a metric of ``reports`` needs questions that the folder does not have, or other splits' examples are among them."""
     questions = DataFolder(Path(data)).questions(split)
     if questions is not None and len(questions.number) != examples:
         raise InputError(
@@ -186,10 +171,8 @@ def class_names(dictionary: Dictionary) -> list[str]:
 @dataclass
 class LabelOrder:
     """The classes in the folder's order, which is the model's too until a checkpoint brings another.
-
     Data sets ask it for every example anew: fairseq-train loads the validation set before the checkpoint, which may
-    bring another order.
-    """
+    bring another order."""
 
     dictionary: Dictionary  # names the model's classes from ``nspecial`` on, for criterions
     data: str
@@ -235,15 +218,9 @@ class LabelOrder:
 
 
 def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bool) -> LabelOrder | None:
-    """The classes of the task's folder; None for scores.
-
-    Args:
-        load: reads a dict.txt as the task does.
-        from_checkpoint: the folder need not have any labels, as the checkpoint will name the classes.
-
-    Raises:
-        InputError: --num-classes is another number than that of the classes.
-    """
+    """Return the classes of the task's folder; None for scores. ``load`` reads a dict.txt as the task does.
+    ``from_checkpoint``: the folder may lack labels, which the checkpoint names. Raise InputError for another number of
+    classes than --num-classes."""
     if cfg.regression_target:
         return None
     path = Path(cfg.data, "label", "dict.txt")
@@ -275,9 +252,7 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
 
 def check_scored(criterion: Any, labels: LabelOrder | None) -> None:
     """Raise InputError unless the classes (None: scores) are such as the criterion's reports can score.
-
-    fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes.
-    """
+    fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes."""
     names = [] if labels is None else labels.names
     own = [REPORT + metric for metric in reported(criterion)]
     for option in (*own, *(option for option in OF_NUMBERS if getattr(criterion, option, False))):

@@ -43,9 +43,8 @@ PIECES = re.compile(r"(\{0\}|\{1\}|<mask>)")
 class Template:
     """A template in tokens: a pure function of the tokens of one example's sentences."""
 
-    parts: tuple[
-        int | tuple[int, ...], ...
-    ]  # the number of a sentence, or tokens of the text; ``<mask>``'s stand alone
+    # the number of a sentence, or tokens of the text; ``<mask>``'s stand alone
+    parts: tuple[int | tuple[int, ...], ...]
     mask_part: int  # which part is ``<mask>``
     spaced: tuple[int, ...]  # the sentences that stand behind a space
     behind_space: Callable[[Sequence[int]], list[int]]  # tokens of a sentence -> those that it has behind a space
@@ -76,17 +75,9 @@ class Template:
 
 
 def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: int, end: int) -> Template:
-    """The template that ``--template`` says.
-
-    Args:
-        pairs: whether examples have two sentences.
-        encoder: of the data.
-        mask, start, end: tokens.
-
-    Raises:
-        InputError: ``<mask>`` or a sentence does not stand in it once, or something else that is special does; it has
-            words that cannot be encoded.
-    """
+    """The template that ``--template`` says, for examples of one sentence or of ``pairs``; the rest are tokens.
+    Raise InputError where ``<mask>`` or a sentence does not stand in it once, something else that is special does, or
+    its words cannot be encoded."""
     pieces = [piece for piece in PIECES.split(text.strip()) if piece]
     wanted = [MASK, "{0}", *(["{1}"] if pairs else [])]
     plain = "".join(piece for piece in pieces if piece not in wanted)
@@ -125,12 +116,7 @@ def naming(option: str) -> Iterator[None]:
 
 class Phrased(Shortener):
     """Puts the sentences of each example into a template, cut to the room that its words leave.
-
-    Args:
-        template: in tokens.
-        alone: N lengths of each sentence in the data.
-        shorten: cuts them, as long as they are in their places.
-    """
+    ``alone``: N lengths of each sentence in the data; ``shorten`` cuts them, as long as they are in their places."""
 
     def __init__(self, template: Template, alone: Lengths, shorten: Shortener):
         super().__init__(**vars(shorten))
@@ -167,13 +153,9 @@ class Phrased(Shortener):
 
 
 def in_places(template: Template, own: Lengths, orders: Sequence[Sequence[Any]]) -> Lengths:
-    """The lengths that sentences have in their places in a template.
-
-    Args:
-        own: their lengths alone.
-        orders: the tokens of these sentences, closed by ``</s>``: one data set for each place. Exchanged pairs are a
-            second such list in the other order, whose examples follow the first's.
-    """
+    """The lengths that sentences have in their places in a template, from their ``own`` lengths alone.
+    ``orders``: the tokens of these sentences, closed by ``</s>``: one data set for each place. Exchanged pairs are a
+    second such list in the other order, whose examples follow the first's."""
     found = list(own)
     for number in template.spaced:
         rows = (order[number][i][:-1] for order in orders for i in range(len(order[number])))
@@ -185,10 +167,8 @@ def in_places(template: Template, own: Lengths, orders: Sequence[Sequence[Any]])
 
 
 class Published(NamedTuple):
-    """``words``: class -> its word."""
-
     template: str
-    words: dict[str, str]
+    words: dict[str, str]  # class -> its word
 
 
 SENTIMENT = Published("{0} . It was <mask> .", {"0": "terrible", "1": "great"})
@@ -227,15 +207,8 @@ class ClassWords:
 
 def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
     """Put template and verbalisers of ``--predict-with mlm`` into the model's options ``cfg``, in place.
-
-    The verbalisers become one word for each class, in the order of the classes.
-
-    Args:
-        record: of the data.
-
-    Raises:
-        InputError: an option has no effect; there is no template for this data; not one word for each class.
-    """
+    The verbalisers become one word for each class, in the order of the classes. Raise InputError where an option has no
+    effect, there is no template for this data, or not one word for each class."""
     if not predicts_words(cfg):
         unused = [name for name in ("template", "verbalisers") if getattr(cfg, name, None) is not None]
         if unused:
@@ -270,14 +243,7 @@ def find_phrasing(
 
 def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
     """``bad,good`` in the order of the classes, or ``1=good,0=bad`` -> a word for each class.
-
-    Args:
-        labels: the classes; empty where the data does not name them.
-        count: of the classes.
-
-    Raises:
-        InputError: not one word for each class.
-    """
+    ``labels`` is empty where the data does not name the classes. Raise InputError unless there is one word for each."""
     given = [part.strip() for part in text.split(",")]
     if all("=" in part.strip("=") for part in given):
         named = dict(part.rsplit("=", 1) for part in given)

@@ -166,11 +166,6 @@ def test_only_folders_to_share_are_replaced(shared_copy, idpg, tmp_path):
     assert config_of(shared_copy)["data"]["pairs"] is False
 
 
-def test_no_training_goes_on_from_one(shared_folder):
-    with pytest.raises(InputError, match="no training can go on"):
-        load_state(str(shared_folder), "--restore-file", builds=False)
-
-
 def same_but_for(folder, change) -> None:
     """Changes what ``config.json`` says as a stranger would, who writes a checksum that fits."""
     config = config_of(folder)

@@ -42,8 +42,7 @@ class DataFolder:
 
     Raises:
         InputError: the folder does not exist or is not such a folder; its dictionaries are damaged or disagree. Later,
-        of
-            each file that is damaged.
+            for each file that is damaged.
     """
 
     def __init__(self, path: Path, regression: bool | None = None):

@@ -37,7 +37,7 @@ def opened(checkpoint: Path, data: Path = DATA, backbone: Path = BACKBONE):
 
 
 def predicted(checkpoint: Path) -> list[float]:
-    return probabilities("\n".join(predict_split(*opened(checkpoint), "valid").lines()))
+    return probabilities("\n".join(predict_split(*opened(checkpoint), "valid").lines_by_row([])))
 
 
 def probabilities(text: str) -> list[float]:

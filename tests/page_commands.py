@@ -139,8 +139,9 @@ def python_calls(text: str, place: Path) -> list[tuple[list[str], dict[str, str]
     The Python of the shell is one that notes them and does nothing.
     """
     (place / "bin").mkdir()
-    (place / "bin" / "python").write_text(f'#!/bin/sh\nexec \'{sys.executable}\' -IS -c "{RECORD}" "$@"\n')
-    (place / "bin" / "python").chmod(0o755)
+    for name in ("python", "python3"):
+        (place / "bin" / name).write_text(f'#!/bin/sh\nexec \'{sys.executable}\' -IS -c "{RECORD}" "$@"\n')
+        (place / "bin" / name).chmod(0o755)
     python = {"PYTHON": "python", "CALLS": str(place / "calls"), "FAIRSEQ_MODELS_URL": "http://127.0.0.1:9"}
     path = os.pathsep.join([str(place / "bin"), os.environ["PATH"]])
     for command in commands(text):

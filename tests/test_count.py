@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from importlib import import_module
 
 import pytest
 
 from fairseq_idpg import count
 from fairseq_idpg.methods.registry import PRESETS
-from tests.folders import ROOT
 from tests.helpers import dictionary, model_args, tiny_model
 
 
@@ -46,25 +42,3 @@ def test_command(capsys, monkeypatch):
         r"prefix-tuning +[\d,]+ +0 +[\d.]+% +92,160 *",
     ):
         assert any(re.fullmatch(line, found) for found in lines)
-
-
-def test_whoever_reads_it_may_leave():
-    """As in ``| head -1``: no traceback."""
-    command = [sys.executable, "-m", "fairseq_idpg.count"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdout.close()
-        said = process.stderr.read().decode()
-    assert process.returncode == 1 and "Traceback" not in said
-
-
-OURS = ("count", "encode", "export", "predict", "serve", "analysis.__main__")
-OF_RUNS = ("publish", "quickstart", "short_tasks", "report.__main__", "submit", "sweep.__main__")
-COMMANDS = [*(f"fairseq_idpg.{name}" for name in OURS), *(f"run_scripts.{name}" for name in OF_RUNS), "preprocess.cli"]
-
-
-@pytest.mark.parametrize("module", COMMANDS)
-def test_help_comes_first_and_has_no_markup(module, capsys):
-    with pytest.raises(SystemExit) as ended:
-        import_module(module).main(["--help"])
-    said = capsys.readouterr().out
-    assert ended.value.code == 0 and said.startswith("usage: ") and "``" not in said

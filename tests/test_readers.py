@@ -143,7 +143,7 @@ def predict(checkpoint: Path, **where: Path) -> Any:
 
 def predict_split_of_old(folder: Path) -> Any:
     found = load_on_folder(str(folder / "old.pt"), str(DATA), cpu=True, backbone=str(BACKBONE))
-    return list(predict_split(*found, "valid").lines_by_row(()))
+    return predict_split(*found, "valid").lines_by_row([])
 
 
 def resume(folder: Path) -> Any:

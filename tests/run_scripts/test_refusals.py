@@ -28,11 +28,9 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"lr_seeds": [7]}, "lr_seeds [7]"),
     ({"warm_up": 0.1, "options": {**OPTIONS, "lr-scheduler": "inverse_sqrt"}}, "warm_up 0.1"),
     ({"positions": [[0, 1]]}, "m-idpg-phm: [a, b] needs supplementary training"),
-    ({"supplementary": {"data": "MNLI-bin"}}, "supplementary has no effect where no positions"),
     ({"supplementary": {"data": "MNLI-bin"}, "positions": [[0, 0]], "rows": ["adapter"]}, "adapter has no prompts"),
     # options of fairseq-train
     ({"options": {"dropout": False}}, "dropout"),  # as if it were left out
-    ({"options": {"phm_n": 4, "phm-n": 8}}, "phm-n"),
     ({"options": {"seed": 3}}, "--seed is set by seeds"),
     ({"rows": [{"method": "adapter", "options": {"prompt_length": 7}}], "prompt_lengths": [1, 2]}, "prompt-length 7"),
     ({"options": {**OPTIONS, "dropuot": 0}}, "--dropuot is unknown to fairseq-train: did you mean --dropout?"),

@@ -53,12 +53,14 @@ def test_costs_are_of_runs_on_one_kind_of_hardware(tmp_path):
     runs = [costing("prompt-tuning", 0.5, 700, seed=seed, hardware="CPU") for seed in (1, 2, 3)]
     runs += [costing("lora", 0.6, 800, seed=seed, hardware="CPU", test=70) for seed in (1, 3)]
     runs += [costing("lora", 0.06, 300, seed=2, hardware="X", test=73)]
-    runs += [costing("bitfit", 0.05, 200, seed=seed, hardware="X") for seed in (1, 2, 3)]
+    runs += [costing("bitfit", 0.05, 200, seed=seed, hardware="X") for seed in range(1, 7)]
+    runs += [costing("dept", 0.7, 900, hardware="CPU")]
     found = report(tmp_path, runs, "--table methods")
-    assert cells(found, "lora")["test"] == "71.0±1.7"
+    assert cells(found, "lora")["test"] == "71.0±1.7 (n=3)"
     costs = {line[0]: line[-2:] for line in found.lines}
-    assert costs == {"prompt-tuning": ["0.500", "700"], "lora": ["0.600", "800"], "bitfit": ["-", "-"]}
-    assert "seconds and memory: of the 5 runs on CPU alone, those on X left out of them" in found.notes[-1]
+    cpu = {"prompt-tuning": ["0.500", "700"], "lora": ["0.600", "800"], "dept": ["0.700", "900"]}
+    assert costs == {**cpu, "bitfit": ["-", "-"]}  # more runs, of fewer rows
+    assert "seconds and memory: of the 6 runs on CPU alone, those on X left out of them" in found.notes[-1]
 
 
 def test_what_a_record_does_not_say(tmp_path):
@@ -80,9 +82,8 @@ def test_seconds_beside_a_papers(tmp_path):
     assert cells(each, "lpt", "training", "ours")["WiC"] == "0.050"
     assert [cells(each, "lpt", "prediction", kind)["WiC"] for kind in ("ours", "paper")] == ["0.002", "0.041"]
     assert cells(each, "lora", "training", "ours")["WiC"] == "missing"
-    runs += [made.run("lpt", "RTE", 2, seconds_per_update=1.5, **cost), made.run("lpt", "RTE", 3, batch_size=10)]
-    whole = report(tmp_path, runs, "--table idspam-15 --tasks RTE")  # the third run is of an older record
-    assert [cells(whole, "lpt", "convergence", kind)["RTE"] for kind in ("ours", "paper")] == ["40", "168"]
+    whole = report(tmp_path, runs, "--table idspam-15 --tasks RTE")
+    assert [cells(whole, "lpt", "convergence", kind)["RTE"] for kind in ("ours", "paper")] == ["20", "168"]
 
 
 def test_parameters_beside_a_papers(tmp_path):

@@ -11,14 +11,6 @@ from preprocess.stats import describe_folder
 from tests.folders import write_folder, write_indexed
 from tests.preprocess.commands import run
 
-needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
-
-
-@pytest.fixture
-def in_tmp(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
 
 def test_numbers(tmp_path):
     """<s> A </s> </s> B </s> has four tokens more than the sentences."""
@@ -34,10 +26,11 @@ def test_numbers(tmp_path):
     assert facts["difference"] == pytest.approx((lengths[0] - lengths[1]).mean())
 
 
-@needs_matplotlib
-def test_command(in_tmp, capsys):
+@pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
+def test_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     kinds = {"pairs": {"classes": 3}, "single": {"pairs": False}, "scores": {"regression": True}}
-    folders = {kind: write_folder(in_tmp / "data" / f"{kind}-bin", **options) for kind, options in kinds.items()}
+    folders = {kind: write_folder(tmp_path / "data" / f"{kind}-bin", **options) for kind, options in kinds.items()}
     (folders["single"] / "label" / "valid.idx").unlink()
     assert run(["stats", *folders.values(), "--json", "sub/numbers.json"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -46,8 +39,8 @@ def test_command(in_tmp, capsys):
     scores = [float(line) for line in (folders["scores"] / "label" / "valid.label").read_text().split()]
     assert any(line.startswith("scores ") and f" {min(scores):g} to {max(scores):g} " in line for line in lines)
     assert ["single", "valid", "13", "0", "-", "1"] in [line.split()[:6] for line in lines]
-    assert (in_tmp / "stats.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    pairs = json.loads((in_tmp / "sub" / "numbers.json").read_text())["pairs"]
+    assert (tmp_path / "stats.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    pairs = json.loads((tmp_path / "sub" / "numbers.json").read_text())["pairs"]
     assert {**describe_folder(DataFolder(folders["pairs"])), "in_others": pairs["in_others"]} == pairs
     inside = folders["pairs"] / "new.json"
     for options in (["--json", "stats.png"], ["--no-plot", "--json", str(inside)]):  # one file for two; what is read

@@ -52,19 +52,14 @@ def test_glue(name, commands):
             assert data.label_names[0] == labels[0]  # the most frequent in the training set
 
 
-@pytest.mark.parametrize(
-    ("quotes", "texts"),
-    [
-        ("strip", ["plain", "with, comma", 'with "quotes"']),
-        ("keep", ["plain", '"with, comma"', '"with ""quotes"""']),
-    ],
-)
-def test_sentences_of_lm_bff(quotes, texts, commands):
-    commands.write("original/cr/train.csv", '0,plain\n1,"with, comma"\n1,"with ""quotes"""\n')
+@pytest.mark.parametrize("quotes", ["strip", "keep"])
+def test_sentences_of_lm_bff(quotes, commands):
+    kept, stripped = ["plain", '"with, comma"', '"with ""quotes"""'], ["plain", "with, comma", 'with "quotes"']
+    commands.write("original/cr/train.csv", "".join(f"{label},{text}\n" for label, text in zip("011", kept)))
     commands.write("original/cr/test.csv", "0,a test\n")
     data = commands.ok("CR", "--raw", commands.raw, "--csv-quotes", quotes)
     assert data.splits == ["train", "valid", "test"] and data.label_names == ["1", "0"]
-    assert commands.texts(data, "train") == texts
+    assert commands.texts(data, "train") == (kept if quotes == "keep" else stripped)
     assert commands.texts(data, "valid") == commands.texts(data, "test") == ["a test"]
 
 
@@ -274,7 +269,7 @@ LABELS = {name: list(task.labels) for name, task in ALL.items()}
         ("SST-2", ["1", "0"], "IMDB", ["neg", "pos"], ["pos", "neg"]),
         ("WNLI", ["0", "1"], "RTE", ["entailment", "not_entailment"], ["not_entailment", "entailment"]),
         ("MRPC", ["1", "0"], "QQP", ["0", "1"], ["1", "0"]),  # paraphrases, most frequent in the one alone
-        ("CB", LABELS["CB"], "MNLI", LABELS["MNLI"], LABELS["CB"]),
+        ("CB", (turned := ["neutral", "entailment", "contradiction"]), "MNLI", LABELS["MNLI"], turned),
         # what the table does not know
         *((task, ["0", "1"], "MR", ["0", "1"], None) for task in (None, "mine")),
         ("MR", ["entailment", "not_entailment"], "MR", ["0", "1"], None),

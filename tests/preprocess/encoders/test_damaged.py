@@ -66,7 +66,6 @@ DAMAGES = [  # kind of folder, file, its content or what is made of it (None: it
     ("json", "tokenizer.json", lambda content: content.replace(b'"lowercase"', b'"lower"'), "tokenizer.json"),
     ("json", "tokenizer.json", having(pre_tokenizer=None), "pre_tokenizer"),
     ("json", "tokenizer.json", having(model=BPE), "--bpe"),
-    ("json", "tokenizer.json", having(model=lambda model: {**model, "unk_token": "[unknown]"}), "unk_token"),
     ("json", "tokenizer_config.json", b'{"do_lower_case": false}', "do_lower_case"),
     ("json", "tokenizer_config.json", b'{"strip_accents": false}', "strip_accents"),
     ("json", "tokenizer_config.json", b'{"word_tokenizer_type": "mecab"}', "mecab"),

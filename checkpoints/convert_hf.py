@@ -243,10 +243,7 @@ def convert_lm_head(take: Reader, model_type: str, words: Tensor, order: list[in
 
 
 def checkpoint_of(state: State, config: Config) -> dict[str, Any]:
-    """Return what fairseq's trainer and checkpoint_utils expect in a file, at update 0.
-
-    The options are plain values, so that it loads with weights_only.
-    """
+    """Return what fairseq's trainer expects in a file, at update 0; its options are plain, for weights_only."""
     source = {"model_type": config["model_type"]}
     name = config.get("_name_or_path")
     if isinstance(name, str) and name and not os.path.isabs(name):

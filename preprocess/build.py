@@ -133,7 +133,7 @@ def _write_inputs(split: Split, encoded: Encoded, writers: Sequence[IndexedWrite
     joined_lengths = np.full(examples, 2 * len(encoded))  # <s> A </s>, <s> A </s> </s> B </s>
     cut = empty = np.zeros(examples, bool)
     for number, (ids, lengths) in enumerate(encoded):
-        if max_length is not None and lengths.max() > max_length + 1:
+        if max_length is not None and lengths.max() > max_length + 1:  # without </s>, which lengths count
             cut = cut | (lengths > max_length + 1)
             ids, lengths = truncate(ids, lengths, max_length)
         joined_lengths = joined_lengths + lengths - 1
@@ -245,12 +245,7 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
 
 
 def write_records(
-    folder: Path,
-    splits: Sequence[Split],
-    labels: Labels,
-    encoder: Encoder,
-    args: argparse.Namespace,
-    arguments: Sequence[str],
+    folder: Path, splits: list[Split], labels: Labels, encoder: Encoder, args: argparse.Namespace, argv: Sequence[str]
 ) -> None:
     """Write ``preprocess.log`` for people, ``preprocess.json`` for commands that find the encoder again, checksums.
 
@@ -258,10 +253,10 @@ def write_records(
     classes) and how many tokens of a sentence were kept (None: all).
     """
     versions = installed_versions(("numpy", "tokenizers", "sentencepiece"))
+    libraries = ", ".join(f"{name} {number}" for name, number in versions.items())
     lines = [
-        f"command: python -m preprocess {' '.join(arguments)}",
-        f"python {platform.python_version()} on {sys.platform}, "
-        + ", ".join(f"{name} {number}" for name, number in versions.items()),
+        f"command: python -m preprocess {' '.join(argv)}",
+        f"python {platform.python_version()} on {sys.platform}, {libraries}",
         *(f"sha256 {sha256(path)} {path}" for path in encoder.files),
         *(f"sha256 {split.source.sha256} {split.source.name}" for split in splits),
         *filter(None, [encoder.assumed]),

@@ -43,7 +43,7 @@ def _symbols(path: Path, text: str) -> tuple[str, ...]:
 
 def label_dictionary(labels: Sequence[str], counts: Sequence[int]) -> str:
     """``label/dict.txt`` as fairseq-preprocess writes it, for labels in the order of their ids."""
-    fillers = -(len(SPECIAL) + len(labels)) % 8  # up to a multiple of it
+    fillers = -(len(SPECIAL) + len(labels)) % 8  # fairseq fills its dictionaries up to a multiple of 8
     lines = [f"{label} {count}\n" for label, count in zip(labels, counts)]
     return "".join(lines + [f"{FILLER}{number:04d} 0\n" for number in range(fillers)])
 

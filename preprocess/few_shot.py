@@ -77,6 +77,7 @@ def count_drawn(data: DataFolder) -> int:
 
 def rows_of(questions: Questions, drawn: np.ndarray) -> np.ndarray:
     """Rows of some of the questions, counted in the order of their numbers, one after the other."""
+    # of each question its place among those drawn; the others come behind them and are cut off
     place = np.full(questions.count, len(drawn))
     place[drawn] = np.arange(len(drawn))
     of_row = place[np.unique(questions.number, return_inverse=True)[1]]

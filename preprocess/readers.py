@@ -215,16 +215,14 @@ def wsc(record: Record, columns: Columns, line: int) -> Iterator[Row]:
 
 
 def _marked(text: str, place: Any, pronoun: str) -> str:
-    """A text with asterisks around the word of the number ``place``, which is the pronoun.
-
-    Where it is not and the next word is, that is marked: some published numbers are one too small (fairseq,
-    examples/roberta/wsc/wsc_utils.py). Signs that are joined to the pronoun, such as a comma, stay outside.
-    """
+    """A text with asterisks around the word of the number ``place``, which is the pronoun."""
     words = text.split()
     if type(place) is not int or not 0 <= place < len(words):
         raise TypeError(f"span2_index {place!r}")
+    # some published numbers are one too small (fairseq, examples/roberta/wsc/wsc_utils.py)
     near = [number for number in (place, place + 1) if number < len(words) and _bare(words[number]) == _bare(pronoun)]
     place = near[0] if near else place
+    # signs that are joined to the pronoun, such as a comma, stay outside
     inner = words[place].strip(PUNCTUATION) or words[place]
     words[place] = words[place].replace(inner, f"*{inner}*", 1)
     return " ".join(words)
@@ -246,10 +244,7 @@ def copa(record: Record, columns: Columns, line: int) -> Iterator[Row]:
 
 
 def multirc(record: Record, columns: Columns, line: int) -> Iterator[Row]:
-    """A pair for each answer: passage | ``QUESTION ANSWER``, labelled 1 when the answer is right.
-
-    Its number is that of the passage, of the question and of the answer, with spaces between them.
-    """
+    """A pair for each answer: passage | ``QUESTION ANSWER``; its number is of the passage, the question and itself."""
     for number, question in enumerate(record["passage"]["questions"]):
         for answer in question["answers"]:
             texts = (record["passage"]["text"], f"{_text(question['question'])} {_text(answer['text'])}")
@@ -257,10 +252,7 @@ def multirc(record: Record, columns: Columns, line: int) -> Iterator[Row]:
 
 
 def cloze(record: Record, columns: Columns, line: int) -> Iterator[Row]:
-    """ReCoRD: a pair for each entity: passage | the query with the entity in its gap, labelled 1 when it is right.
-
-    Its number is that of the query.
-    """
+    """ReCoRD: a pair for each entity: passage | the query with the entity in its gap; its number is the query's."""
     passage = record["passage"]
     entities = sorted({_cut(_text(passage["text"]), place) for place in passage["entities"]})
     for number, query in enumerate(record["qas"]):

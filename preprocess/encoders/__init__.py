@@ -136,12 +136,10 @@ class PieceEncoder(Encoder):
         return np.fromiter(chain.from_iterable(rows), np.int64)
 
     def set_pieces(self, pieces: Sequence[str], special: Sequence[int]) -> None:
-        """Set the meaning of the library's numbers: the symbol of each, and those of special tokens.
-
-        No text becomes a special token, even if the library has such a piece: it is unknown.
-        """
+        """Set the meaning of the library's numbers: the symbol of each, and those of special tokens."""
         self.pieces = pieces
         self.numbers = [max(self.ids[piece], UNKNOWN) if piece in self.ids else LACKING for piece in pieces]
+        # no text becomes a special token, even if the library has such a piece
         for number in special:
             self.numbers[number] = UNKNOWN
 

@@ -92,13 +92,11 @@ class GPT2Encoder(ByteLevel):
         return np.frombuffer(b"".join(map(self.known.__getitem__, words)), ID)
 
     def _learn(self, words: list[str]) -> None:
-        """Merge words not met before, all in one call of the library, which does not say where a word ends.
-
-        A character of a piece stands for a byte, so it ends where as many bytes end.
-        """
+        """Merge words not met before, all in one call of the library, which does not say where a word ends."""
         encoded = self.tokenizer.encode_batch_fast([words], is_pretokenized=True, add_special_tokens=False)[0]
         pieces = np.asarray(encoded.ids, int)
         ids = self.numbers[pieces]
+        # a character of a piece stands for a byte, so a word ends where as many bytes end
         ends = np.cumsum([0, *(len(word.encode()) for word in words)])
         ends = np.searchsorted(np.cumsum(self.bytes[pieces]), ends, side="right")  # pieces up to the end of each word
         if (ids < 0).any():
@@ -108,7 +106,5 @@ class GPT2Encoder(ByteLevel):
         self.known.update((word, raw[start:end]) for word, start, end in zip(words, ends, ends[1:]))
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        return self.tokenizer.decode_batch(
-            [[int(symbol) for symbol in map(self.symbols.__getitem__, row) if symbol.isdigit()] for row in rows],
-            skip_special_tokens=False,
-        )
+        numbers = [[int(symbol) for symbol in map(self.symbols.__getitem__, row) if symbol.isdigit()] for row in rows]
+        return self.tokenizer.decode_batch(numbers, skip_special_tokens=False)

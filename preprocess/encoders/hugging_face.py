@@ -23,11 +23,9 @@ from ..errors import InputError
 Merges = list[tuple[str, str]]
 
 # In fairseq's order: beginning, padding, end, unknown, mask.
-SPECIAL_TOKENS = (
-    ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"),
-    ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
-)
-FAIRSEQ_SPECIAL = SPECIAL_TOKENS[1]
+BERT_SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]")
+FAIRSEQ_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+SPECIAL_TOKENS = (BERT_SPECIAL, FAIRSEQ_SPECIAL)
 UNUSED = ("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")  # CamemBERT's
 
 CONFIG = "tokenizer_config.json"
@@ -178,10 +176,7 @@ def read_settings(folder: Path, classes: Sequence[str], **followed: Any) -> dict
 
 
 def byte_symbols() -> list[str]:
-    """Return GPT-2's 256 one-character byte names in the order of its ids.
-
-    Bytes with a visible Latin-1 character stand for themselves and come first; the others follow as U+0100 ...
-    """
+    """Return GPT-2's names of bytes in the order of its ids: visible Latin-1 characters, then U+0100 ... for others."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     return [chr(byte) for byte in visible] + [chr(0x100 + i) for i in range(256 - len(visible))]
 

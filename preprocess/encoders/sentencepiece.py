@@ -19,10 +19,7 @@ CLASSES = ("XLMRoberta", "Camembert")  # tokenizers of transformers that split t
 
 
 class SentencePieceEncoder(PieceEncoder):
-    """Reads the one ``*.model`` file of a folder, and ``dict.txt`` if there.
-
-    Control symbols written in the text, such as "</s>", are text.
-    """
+    """Reads a folder's one ``*.model`` file, and ``dict.txt`` if there; "</s>" and the like in a text are text."""
 
     def __init__(self, folder: Path, older: bool = False):
         path = find_model(folder)

@@ -143,8 +143,6 @@ class WordPieceTokenizer(TokenizerEncoder):
 
     def read(self, vocabulary: Vocabulary) -> Tokenizer:
         tokenizer = super().read(vocabulary)
-        if tokenizer.model.token_to_id(tokenizer.model.unk_token) is None:
-            raise ValueError(f"its unk_token {tokenizer.model.unk_token!r} is not one of its pieces")
         if tokenizer.model.max_input_chars_per_word > LONGEST_WORD:
             raise ValueError(f"its max_input_chars_per_word is over {LONGEST_WORD}")
         if tokenizer.pre_tokenizer is None:

@@ -262,10 +262,8 @@ EPOCH = ["{single}", "--backbone", "{model}", "--methods", "head-only"]
     ("script", "words", "named"),
     [
         ("step_time", ["--cases", "prompt-tunning"], "--cases prompt-tunning is unknown: did you mean prompt-tuning"),
-        ("step_time", ["--rounds", "0"], "--rounds 0"),
         ("step_time", ["--width", "30"], "--width 30"),
         ("step_time", ["--clock", "cpu", "--device", "cuda"], "--clock cpu"),
-        ("step_time", ["--cases", "peft-lora", "--no-peers"], "--no-peers"),
         ("step_time", ["--no-peers", "--json", "/nowhere/figures.json"], "--json /nowhere/figures.json"),
         ("scaling", ["--axes", "layers=two"], "--axes layers=two"),
         ("scaling", ["--plot", "figure.gif"], "--plot figure.gif"),

@@ -99,7 +99,6 @@ class Output:
     seconds: float
 
     def all(self, pattern: str) -> list[tuple[float, re.Match[str]]]:
-        """Return the lines that contain a match."""
         matches = ((stamp, re.search(pattern, line)) for stamp, line in self.lines)
         return [(stamp, match) for stamp, match in matches if match]
 
@@ -275,9 +274,8 @@ class Folder:
             if not case.brief:
                 own["examples_per_s"] = own["examples"] / own["epoch_s"]
                 own["rounds_epoch_s"] = [one["epoch_s"] for one in rounds]
-                found["epoch"][case.name] = own | (
-                    {"filled_beforehand_s": self.filled_s} if case.cache == "warm" else {}
-                )
+                own |= {"filled_beforehand_s": self.filled_s} if case.cache == "warm" else {}
+                found["epoch"][case.name] = own
         for name, drawn in found["epoch"].items():
             if grouped := found["epoch"].get(name + GROUPED):
                 both = {key: drawn[key] for key in ("padding", "update_s")}
@@ -291,7 +289,7 @@ def tool(name: str) -> str:
 
 
 def medians(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of each figure; one that is the same in all rounds, a count or a name, stays as it is."""
+    """Return the median of each figure; one that is the same in all rounds, a count or a name, stays as it is."""
     columns = {name: [figures[name] for figures in rounds] for name in rounds[0]}
     return {name: found[0] if len(set(found)) == 1 else median(found) for name, found in columns.items()}
 

@@ -1,4 +1,4 @@
-"""Runs the parts of benchmarks/gpu.sh, one after another, and writes their tables; the script says how it is asked."""
+"""Run the parts of benchmarks/gpu.sh, one after another, and write their tables; the script says how it is asked."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Part:
 
 
 def words(name: str) -> list[str]:
-    """Return what a variable of the environment asks for."""
+    """Return those of a variable of the environment."""
     return os.environ.get(name, "").split()
 
 
@@ -137,7 +137,7 @@ class Campaign:
         self.states: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
     def state(self, part: Part) -> dict[str, Any]:
-        """Empty where the part was not run as it is asked for now: other CASES or --rounds make another command."""
+        """Return {} where the part was not run as it is asked for now: other CASES or --rounds are another command."""
         state = self.states.get(part.name, {})
         return state if state.get("command") == [*part.command] else {}
 
@@ -148,7 +148,7 @@ class Campaign:
         return [part for part in self.chosen if not self.done(part)]
 
     def estimate(self) -> float:
-        """Seconds of the parts that are left: the guess of each, times what those that are done took of theirs."""
+        """Return seconds of the parts that are left: the guess of each, times what those that are done took of it."""
         taken = [(self.states[part.name]["seconds"], part.seconds) for part in self.chosen if self.done(part)]
         pace = sum(own for own, _ in taken) / sum(guess for _, guess in taken) if taken else 1.0
         return pace * sum(part.seconds for part in self.left())
@@ -190,7 +190,7 @@ class Campaign:
         return lines[-LAST_LINES:] or ["nothing"]
 
     def found(self) -> dict[str, Any]:
-        """All that is known of each part: the file to send."""
+        """Return all that is known of each part: the file to send."""
         found = {}
         for part in self.chosen:
             state = {"kind": part.kind, **self.state(part)}
@@ -221,7 +221,7 @@ def failed(found: dict[str, Any]) -> list[str]:
 
 
 def too_far(found: dict[str, Any]) -> list[str]:
-    """The cases whose gradients differ from the CPU's, or are not numbers."""
+    """Return the cases whose gradients differ from the CPU's, or are not numbers."""
     return [name for name, each in found.items() if "error" not in each and not each["gradient"] <= LARGEST_DIFFERENCE]
 
 
@@ -229,7 +229,7 @@ def too_far(found: dict[str, Any]) -> list[str]:
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     return [f"| {' | '.join(cells)} |".replace("\n", " ") for cells in (head, ["---"] * len(head), *rows)]
 
 
@@ -269,14 +269,8 @@ def report(environment: dict[str, Any], found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def headline(figures: dict[str, Any]) -> str:
-    settings = next(each["settings"] for each in figures.values() if "settings" in each)
-    size = f"{settings['layers']} layers, width {settings['width']}, {settings['batch']} x {settings['length']} tokens"
-    return f"{settings['dtype']}, {size}; {libraries(figures)}"
-
-
 def steps(figures: dict[str, Any]) -> list[str]:
-    """Times and memory of all cases of a run, and the others they are compared with."""
+    """Return times and memory of all cases of a run, and the others they are compared with."""
     rows = []
     for name, each in figures.items():
         if "error" in each:
@@ -286,11 +280,13 @@ def steps(figures: dict[str, Any]) -> list[str]:
         speed = [f"{each['tokens_per_s']:,.0f}", ratio(figures, name, "prompt-tuning"), of_floor(figures, name)]
         rows.append([name, f"{each['median_s'] * 1000:.2f}", *speed, *memory])
     head = ["case", "ms a step", "tokens/s", "/ prompt-tuning", "of floor", "peak MiB", "kept MiB"]
-    return [headline(figures), "", *table(head, rows), *skipped(figures)]
+    settings = next(each["settings"] for each in figures.values() if "settings" in each)
+    size = f"{settings['layers']} layers, width {settings['width']}, {settings['batch']} x {settings['length']} tokens"
+    return [f"{settings['dtype']}, {size}; {libraries(figures)}", "", *table(head, rows), *skipped(figures)]
 
 
 def targets(figures: dict[str, Any], hardware: str) -> list[str]:
-    """The steps of a run, then each of TARGETS, with the share of the card's nominal rate."""
+    """Return the steps of a run, then each of TARGETS, with the share of the card's nominal rate."""
     rows = []
     for case, beside, most in TARGETS:
         own, other = figures.get(case, {}), figures.get(beside, {})
@@ -310,7 +306,7 @@ def targets(figures: dict[str, Any], hardware: str) -> list[str]:
 
 
 def step_flops(settings: dict[str, Any], rows: int) -> float:
-    """Of a step through a frozen encoder: forward, and backward to its inputs, which takes as much again."""
+    """Count those of a step through a frozen encoder: forward, and as many backward to its inputs."""
     width, length = settings["width"], settings["length"] + rows
     weights = 4 * width * width + 2 * width * settings["ffn"]  # of a layer
     return 2 * settings["layers"] * settings["batch"] * length * (2 * weights + 4 * length * width)

@@ -33,7 +33,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import torch
-from settings import NUMBERS, ROOT, SIZES, Settings, add_device, add_numbers, changed, positive, write_json
+from settings import ROOT, SIZES, Settings, add_device, add_numbers, step_settings, write_json
 from step_cases import Case, chosen
 from step_worker import Steps, first_line
 from torch import nn
@@ -53,7 +53,7 @@ PLACES = ("tests/device", "tests/cli/test_gpu.py", "tests/backbone/test_padding.
 
 
 def agree(case: Case, settings: Settings) -> dict[str, Any]:
-    """||a - b|| / ||b|| of the loss and of all gradients together."""
+    """Return ||a - b|| / ||b|| of the loss and of all gradients together."""
     few = replace(settings, layers=LAYERS, batch=min(SENTENCES, settings.batch), steps=1)
     cpu = Steps(replace(case, dropout=False), replace(few, device="cpu", dtype="float32"))
     device = copy.copy(cpu)
@@ -90,7 +90,7 @@ def inspect(case: Case, settings: Settings) -> dict[str, Any]:
 
 
 def synchronisations(step: Callable[[], Any]) -> dict[str, int]:
-    """Where Python waits for the GPU -> how often."""
+    """Return where Python waits for the GPU -> how often."""
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("warn")
     try:
@@ -104,7 +104,7 @@ def synchronisations(step: Callable[[], Any]) -> dict[str, int]:
 
 
 def _short(file: str) -> str:
-    """A path from the root of the project, or of the packages."""
+    """Return a path from the root of the project, or of the packages."""
     for root in (str(ROOT) + "/", "site-packages/", "dist-packages/"):
         before, found, after = file.partition(root)
         if found and ".venv" not in after:
@@ -126,7 +126,7 @@ def predict(case: Case, settings: Settings) -> dict[str, Any]:
 
 
 def _pass(steps: Steps) -> float:
-    """Over all batches, told one by one to the device."""
+    """Return the seconds of all batches, told one by one to the device."""
     steps.device.finish()
     start = steps.clock()
     for arguments, _ in steps.batches:
@@ -156,7 +156,7 @@ def look(what: str, cases: list[Case], settings: Settings) -> dict[str, Any]:
 
 
 def asked(*command: str) -> str | None:
-    """The output of a command that may not be there."""
+    """Return the output of a command that may not be there."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
     except (OSError, subprocess.TimeoutExpired):
@@ -232,8 +232,7 @@ def main() -> None:
     if args.look in OF_THE_MACHINE:
         write_json(args.json, OF_THE_MACHINE[args.look](args.device))
         return
-    numbers = positive(args, *NUMBERS)
-    settings = changed(SIZES[args.size], device=args.device, dtype=args.dtype, length_spread=0.0, **numbers)
+    settings = step_settings(args, SIZES[args.size], length_spread=0.0)
     write_json(args.json, look(args.look, chosen(args.cases or ["*"]), settings))
 
 

@@ -35,7 +35,8 @@ from urllib.parse import urlsplit
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads are those of --threads
 
 import torch
-from settings import CLOCKS, ROOT, add_clock, new_parser, parsed, progress, write_json
+from settings import CLOCKS, ROOT, add_clock, new_parser, parsed, write_json
+from tqdm import tqdm
 
 from fairseq_idpg import load
 from fairseq_idpg.inference.files import TextFile
@@ -72,13 +73,11 @@ class Block:
     def measure(self, rounds: int, clock: Clock) -> None:
         """Measure each case's turn in each round, after one that is not counted, and print the table."""
         self.rounds = {name: [] for name in self.turns}
-        for number in range(rounds + 1):
-            progress(f"{self.title}: " + (f"round {number} of {rounds}" if number else "warm-up"))
+        for number in tqdm(range(rounds + 1), self.title, leave=False, disable=None):
             for name in list(self.turns)[:: 1 if number % 2 else -1]:
                 seconds = timeit(self.turns[name], number=1, timer=self.clocks.get(name, clock))
                 # the clock of another process may be coarse
                 self.rounds[name] += [max(seconds, 1e-3)] if number else []
-        progress("")
         print("\n".join(["", *self.table()]), flush=True)
 
     def table(self) -> list[str]:
@@ -91,12 +90,6 @@ class Block:
             correct = f"{self.accuracy[name]:9.1f}%" if name in self.accuracy else ""
             lines.append(f"{name:30}{self.answers / median(own):10.1f}{shares}{correct}")
         return lines
-
-    def saved(self) -> list[dict[str, Any]]:
-        return [
-            {"name": name, "answers": self.answers, "accuracy": self.accuracy.get(name), "rounds": rounds}
-            for name, rounds in self.rounds.items()
-        ]
 
 
 def open_runs(folder: Path) -> dict[str, Run]:
@@ -296,8 +289,12 @@ def main() -> None:
     print(f"\ntorch {torch.__version__}, transformers {transformers.__version__}")
     if not any(run.int8 for run in runs.values()):
         print("int8 was left out: this CPU has no instructions for it")
-    saved = {"clock": args.clock, "threads": args.threads, "tokens": tokens}
-    write_json(args.json, {**saved, "blocks": {block.title: block.saved() for block in blocks}})
+    saved: dict[str, list[dict[str, Any]]] = {block.title: [] for block in blocks}
+    for block in blocks:
+        for name, rounds in block.rounds.items():
+            case = {"name": name, "answers": block.answers, "accuracy": block.accuracy.get(name), "rounds": rounds}
+            saved[block.title].append(case)
+    write_json(args.json, {"clock": args.clock, "threads": args.threads, "tokens": tokens, "blocks": saved})
 
 
 if __name__ == "__main__":

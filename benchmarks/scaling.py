@@ -133,7 +133,7 @@ def table(axis: str, points: list[dict[str, Any]]) -> list[str]:
 
 
 def draw(saved: dict[str, Any], quantity: str, path: Path) -> None:
-    """Writes the figure of what scaling.py ``saved``, complete or not at all."""
+    """Write the figure of what scaling.py ``saved``, complete or not at all."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
     from matplotlib.layout_engine import ConstrainedLayoutEngine

@@ -14,7 +14,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from preprocess.errors import InputError
-from preprocess.flags import flag_name
+from preprocess.flags import flag_name, positive
 from preprocess.writing import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,7 +88,7 @@ def new_parser(doc: str | None, **numbers: tuple[int, str]) -> argparse.Argument
     parser = argparse.ArgumentParser(description=(doc or "").split("\n\n")[0])
     for name, (default, text) in numbers.items():
         parser.add_argument(
-            flag_name(name), type=int, default=default, metavar="N", help=f"{text} (default {default})".strip()
+            flag_name(name), type=positive, default=default, metavar="N", help=f"{text} (default {default})".strip()
         )
     parser.add_argument("--json", type=Path, metavar="FILE", help="save the figures")
     return parser
@@ -103,7 +103,7 @@ def add_numbers(parser: argparse.ArgumentParser, base: Settings, **notes: str) -
     """Add an option for each number. One that is not given is None: then it is ``base``'s, or what ``notes`` say."""
     for name, text in NUMBERS.items():
         note = notes.get(name, getattr(base, name))
-        parser.add_argument(flag_name(name), type=int, metavar="N", help=f"{text} (default {note})")
+        parser.add_argument(flag_name(name), type=positive, metavar="N", help=f"{text} (default {note})")
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
@@ -112,22 +112,9 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", choices=dtypes, default="float32", help="default float32; half as fairseq does it")
 
 
-def positive(args: argparse.Namespace, *names: str) -> dict[str, int]:
-    """Return the options among ``names`` that were given. Raises InputError for one below 1."""
-    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    for name, value in given.items():
-        if value < 1:
-            raise InputError(f"{flag_name(name)} {value} is too small: give 1 or more")
-    return given
-
-
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Parse the command line.
-
-    Raises InputError for a number below 1, and for a file whose folder does not exist: an hour's figures would be lost.
-    """
+    """Parse the command line; InputError for a file whose folder does not exist: an hour's figures would be lost."""
     args = parser.parse_args()
-    positive(args, *(name for name, value in vars(args).items() if type(value) is int))
     for option in ("json", "plot"):
         path = getattr(args, option, None)
         if path and not path.resolve().parent.is_dir():
@@ -152,8 +139,9 @@ def step_parser(doc: str | None, base: Settings, rounds: int, **notes: str) -> a
 
 
 def step_settings(args: argparse.Namespace, base: Settings, **changes: Any) -> Settings:
-    """Return ``base`` with ``changes`` and with what was given to a ``step_parser``."""
-    return changed(base, device=args.device, dtype=args.dtype, **changes, **positive(args, *NUMBERS))
+    """Return ``base`` with ``changes`` and with the numbers, device and dtype of a command line."""
+    given = {name: getattr(args, name) for name in NUMBERS if getattr(args, name) is not None}
+    return changed(base, device=args.device, dtype=args.dtype, **changes, **given)
 
 
 def check_device(device: str) -> None:
@@ -180,9 +168,3 @@ def failure(output: str) -> str:
     if start >= 0:
         print(text[start:], file=sys.stderr)
     return text.rpartition("\n")[2] or "it said nothing"
-
-
-def progress(text: str) -> None:
-    """Show a line on a terminal in place of the last one."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

@@ -144,7 +144,8 @@ class World:
         return {"wall": wall, "cpu": cpu, "peak_mib": peak / 2**10}
 
 
-def parse() -> argparse.Namespace:
+@command_line("error", "nothing is kept")
+def main() -> None:
     parser = new_parser(__doc__, rounds=(1, ""), threads=(1, "of torch"))
     add_clock(parser)
     add = parser.add_argument
@@ -152,12 +153,7 @@ def parse() -> argparse.Namespace:
     add("--method", default="m-idpg-phm", help="default m-idpg-phm")
     add("--cases", nargs="+", action="extend", choices=CASES, metavar="CASE", help=f"of {', '.join(CASES)}")
     add("--work", type=Path, metavar="DIR", help="where a folder for the files is made (default: the system's)")
-    return parsed(parser)
-
-
-@command_line("error", "nothing is kept")
-def main() -> None:
-    args = parse()
+    args = parsed(parser)
     settings = replace(SIZES[args.size], threads=args.threads)
     cases = [case for case in CASES if case in (args.cases or CASES)]
     figures: dict[str, dict[str, list[dict[str, float]]]] = {case: {way: [] for way in WAYS} for case in cases}

@@ -119,13 +119,13 @@ def chosen(patterns: list[str]) -> list[Case]:
     return [case for name, case in all_cases().items() if name in found]
 
 
-def blocks(cases: list[Case], together: int = TOGETHER) -> list[tuple[str, list[Case]]]:
+def blocks(cases: list[Case]) -> list[tuple[str, list[Case]]]:
     """(family, some of its cases) to be measured one after another, each with the references that are among ``cases``.
 
     What is compared must be measured at the same time, but every case's process lives, and holds its memory, as long as
-    its block: a preset stays with its variants and peers, and else there are ``together`` cases at most.
+    its block: a preset stays with its variants and peers, and else there are TOGETHER cases at most.
     """
-    if len(cases) <= together:
+    if len(cases) <= TOGETHER:
         return [("", cases)]
     references = [case for case in cases if case.name in REFERENCES]
     found: list[tuple[str, list[Case]]] = []
@@ -134,7 +134,7 @@ def blocks(cases: list[Case], together: int = TOGETHER) -> list[tuple[str, list[
         members += [case for case in references if case not in members]
         # a group joins the block before it where both are of one family and fit
         more = [case for case in members if found and case not in found[-1][1]]
-        if found and found[-1][0] == family and len(found[-1][1]) + len(more) <= together:
+        if found and found[-1][0] == family and len(found[-1][1]) + len(more) <= TOGETHER:
             found[-1][1].extend(more)
         else:
             found.append((family, members))

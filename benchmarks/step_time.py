@@ -45,12 +45,12 @@ from settings import (
     add_clock,
     check_device,
     parsed,
-    progress,
     step_parser,
     step_settings,
     write_json,
 )
 from step_cases import PEERS, Case, blocks, chosen
+from tqdm import tqdm
 
 from preprocess.errors import InputError, command_line
 
@@ -60,7 +60,7 @@ Figures = dict[str, dict[str, Any]]
 
 
 def told(values: Case | Settings) -> dict[str, Any]:
-    """The fields that are not as usual, but ``checkout``: another one may not know all of them."""
+    """Return the fields that are not as usual, but ``checkout``: another one may not know all of them."""
     usual = {each.name: each.default for each in fields(values)}
     return {name: value for name, value in asdict(values).items() if value != usual[name] and name != "checkout"}
 
@@ -128,7 +128,7 @@ def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "")
     """Return (figures of each case, the cases of this plugin and of fairseq that failed), and show the first one's log.
 
     On a CPU the cases take turns after every step, so that a slow minute is in all of them; after every round on a GPU,
-    whose memory is given back at each turn. ``label`` goes before the progress.
+    whose memory is given back at each turn.
     """
     each = 1 if settings.device == "cpu" else settings.steps
     workers: list[Worker] = []
@@ -139,12 +139,10 @@ def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "")
             ended.callback(workers[-1].stop)
         for worker in workers:
             worker.figures = worker.answer()
-        for number in range(rounds + 1):
-            progress(label + (f"round {number} of {rounds}" if number else "warm-up"))
+        for number in tqdm(range(rounds + 1), f"{label}rounds", leave=False, disable=None):  # the first one warms up
             for turn in range(settings.steps // each):
                 for worker in workers if (number + turn) % 2 else workers[::-1]:
                     worker.run(each, warm_up=number == 0)
-        progress("")
         figures = {worker.case.name: worker.finish(settings.steps) for worker in workers}
         failed = [worker for worker in workers if "error" in worker.figures and not worker.case.peer]
         for worker in failed[:1]:
@@ -152,14 +150,14 @@ def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "")
     return figures, [worker.case.name for worker in failed]
 
 
-def ratio(figures: Figures, case: str, of: str, figure: str = "median_s") -> str:
-    """To two places, or - where one of the two was not measured."""
-    own, other = (figures.get(name, {}).get(figure) for name in (case, of))
+def ratio(figures: Figures, case: str, of: str) -> str:
+    """Return it to two places, or - where one of the two was not measured."""
+    own, other = (figures.get(name, {}).get("median_s") for name in (case, of))
     return f"{own / other:.2f}" if own and other else "-"
 
 
 def libraries(figures: Figures) -> str:
-    """What was measured on which hardware with which versions, as far as the cases say."""
+    """Return on which hardware with which versions was measured, as far as the cases say."""
     versions = {name: number for found in figures.values() for name, number in found.get("libraries", {}).items()}
     hardware = {found["hardware"] for found in figures.values() if "hardware" in found}
     return ", ".join([*sorted(hardware), *(f"{name} {number}" for name, number in versions.items())])
@@ -181,13 +179,13 @@ def table(figures: Figures) -> list[str]:
 
 
 def of_floor(figures: Figures, case: str) -> str:
-    """The floor's time over the case's: the share of the floor's speed that it reaches."""
+    """Return the floor's time over the case's: the share of the floor's speed that it reaches."""
     share = ratio(figures, "floor", case)
     return share if share == "-" else f"{float(share):.0%}"
 
 
 def skipped(figures: Figures) -> list[str]:
-    """Whose figures hold steps without an update, which take less time."""
+    """Return whose figures hold steps without an update, which take less time."""
     counts = {name: found.get("skipped", 0) for name, found in figures.items()}
     return [f"{name}: {count} steps overflowed and were skipped" for name, count in counts.items() if count]
 
@@ -195,7 +193,7 @@ def skipped(figures: Figures) -> list[str]:
 def summary(blocks: list[Figures]) -> list[str]:
     """A line for each preset of several blocks: its ratios to prompt-tuning and to the peers that stand beside it.
 
-    The second peer of one library, which is there for one that fails, takes the place of the first.
+    Of two peers of one library the second counts, which is there because the first fails.
     """
     heads = "".join(f"{'/ ' + shown:>16}" for shown in ("prompt-tuning", *MAKERS.values()))
     lines = {"": f"{'case':34}{'s/step':>9}{heads}{'kept MiB':>10}"}
@@ -239,8 +237,6 @@ def chosen_cases(args: argparse.Namespace) -> list[Case]:
     """Return the cases to measure. Raises InputError for peers that are not installed here nor by setup_peers.sh."""
     cases = chosen(args.cases or ["*"])
     if args.no_peers:
-        if args.cases and any(case.peer for case in cases):
-            raise InputError("--no-peers and --cases with peers exclude each other: leave one of them out")
         cases = [case for case in cases if not case.peer]
     if args.against is not None:
         if not (args.against / "benchmarks" / "step_worker.py").is_file():

@@ -93,7 +93,7 @@ class Choice:
         return list(filter(self.shows, there))
 
     def accepts(self, run: Run, prompted: bool = False) -> bool:
-        """Return whether a run agrees; what is said of prompts says nothing about runs that have none.
+        """Return whether a run agrees; options of prompts do not concern runs without prompts.
 
         ``prompted``: the run has a prompt, though it may not say so.
         """
@@ -375,7 +375,7 @@ class Scope:
         return sorted({*self.asked, *(run["seed"] for run in (*self.done, *self.failed))})
 
     def stands_beside_paper(self, choice: Choice) -> bool:
-        """Return whether the paper's values belong beside these runs: its backbone, or somebody asks for them."""
+        """Return whether the paper's values belong beside these runs: of its backbone, or asked for."""
         return choice.paper or all(architecture(run) == PAPER_ARCH for run in self.done)
 
     def rows(self, *keys: str) -> dict[Any, RowScores]:

@@ -146,7 +146,12 @@ class Results:
     def log(self, run: Run) -> Path | None:
         """Return what fairseq-train printed, where the run has left it beside the results."""
         log = run_folder(self.folder, run["run"]) / LOG
-        return log if log.is_file() and self.folder.resolve() in log.resolve().parents else None
+        return log if file_within(self.folder, log) else None
+
+
+def file_within(folder: Path, path: Path) -> bool:
+    """Return whether a file is there, and in the folder: a record may name any place of the machine."""
+    return path.is_file() and folder.resolve() in path.resolve().parents
 
 
 def read_results(place: Path) -> Results:

@@ -19,7 +19,7 @@ from preprocess.split_scores import OF_QUESTIONS, chosen
 from preprocess.tasks import TASKS
 
 from .choice import DIGITS, RowScores
-from .records import Run, cell_label
+from .records import Run, cell_label, file_within
 from .render import signed
 
 
@@ -164,7 +164,7 @@ class Votes:
     def _read(self, run: Run) -> tuple[np.ndarray, np.ndarray, Questions | None]:
         """Return predictions and targets of the run's examples, and the questions that these answer."""
         path = self.folder / (run.get("predictions") or "none")
-        if not path.is_file() or self.folder.resolve() not in path.resolve().parents:
+        if not file_within(self.folder, path):
             raise FileNotFoundError(path)
         with np.load(path, allow_pickle=False) as arrays:
             predictions, targets = arrays["test"], arrays["test_targets"]

@@ -43,7 +43,7 @@ def trains_whole_model(experiment: Experiment) -> bool:
 
 
 def settings_of(experiment: Experiment) -> Settings:
-    """How the experiment is trained: whole models as RoBERTa's authors train them, all else as the paper says."""
+    """Return whole models' settings as RoBERTa's authors have them, all others as the paper says."""
     if find_preset(experiment.method).trains_backbone and not experiment.supplementary:
         return WHOLE_MODEL[experiment.size]
     return experiment.settings
@@ -59,21 +59,21 @@ def with_few_shot_input(experiment: Experiment) -> Experiment:
 
     It becomes an option of the experiment, so records and reports show it; a --representation that is given stays.
     """
-    usual = str(find_preset(experiment.method).defaults.get("representation"))
+    usual = find_preset(experiment.method).defaults.get("representation")
     if experiment.k is None or usual != "previous-layer" or option_value(experiment, "--representation"):
         return experiment
     return replace(experiment, options=(*experiment.options, *FEW_SHOT_INPUT))
 
 
 def cache_of(experiment: Experiment, results: Path) -> Path | None:
-    """Where M(x) is kept for all runs; None where it changes during training."""
+    """Return where M(x) is kept for all runs; None where it changes during training."""
     changes = CHANGE_REPRESENTATIONS.intersection(part for word in experiment.options for part in word.split("="))
     trained = count_preset("roberta_idpg_base", experiment.method).of_backbone  # whether there are any, of any size
     return None if experiment.supplementary or changes or trained else results / "cache"
 
 
 def training_command(experiment: Experiment, splits: Splits, folder: Path, cache: Path | None) -> list[str]:
-    """The experiment as fairseq-train in ``folder``; M(x) is kept in ``cache``."""
+    """Return the experiment as fairseq-train in ``folder``; M(x) is kept in ``cache``."""
     metric, optimizer = experiment.facts.metric, option_value(experiment, "--optimizer") or "adam"
     start, head = experiment.init_prompts_from, experiment.init_head_from
     source = source_checkpoint(experiment, folder)
@@ -106,7 +106,7 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
 
 
 def source_checkpoint(experiment: Experiment, folder: Path) -> Path:
-    """What the run of another task left, beside the ``folder`` of the experiment that goes on from it."""
+    """Return what the run of another task left, beside the ``folder`` of the experiment that goes on from it."""
     return folder.parent / str(experiment.source_run) / BEST_CHECKPOINT
 
 
@@ -167,7 +167,7 @@ def schedule_options(experiment: Experiment, splits: Splits) -> list[str]:
 
 
 def option_value(experiment: Experiment, name: str) -> str | None:
-    """The value of one of the experiment's further options, the last one if there are several."""
+    """Return the value of one of the experiment's further options, the last one if there are several."""
     words, value = experiment.options, None
     for at, word in enumerate(words):
         option, equals, after = word.partition("=")
@@ -185,7 +185,7 @@ def number_given(experiment: Experiment, name: str, usual: int) -> int:
 
 
 def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> int:
-    """Of one process, counted as fairseq makes them for this experiment's seed."""
+    """Count the batches of one process as fairseq makes them for this experiment's seed."""
     lengths = sum(folder.rows(part, "train").lengths.astype(np.int64) + 1 for part in folder.inputs)  # <s> or </s>
     longest = number_given(experiment, "--max-positions", MAX_POSITIONS) - prompt_rows(experiment)
     tokens = np.minimum(np.tile(lengths, 2 if experiment.supplementary else 1), longest)
@@ -200,7 +200,7 @@ def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> 
 
 
 def prompt_rows(experiment: Experiment) -> int:
-    """Of the positions of an example, those that its text leaves to the prompt, with the separators around that."""
+    """Count the positions of an example that its text leaves to the prompt, with the separators around that."""
     args = open_options(method=experiment.method, prompt_insertion=option_value(experiment, "--prompt-insertion"))
     fill_method_options(args)
     if args.prompt_insertion is None or str(args.prompt_insertion) in (*PREFIX, LATE):
@@ -210,7 +210,7 @@ def prompt_rows(experiment: Experiment) -> int:
 
 
 def count_batches(sizes: Iterable[int], examples: int, tokens: int) -> int:
-    """Batches of examples of these sizes in this order, each with at most so many examples, and tokens with padding."""
+    """Count batches of examples of these sizes in order, with at most so many examples, and tokens with padding."""
     batches = held = longest = 0
     for size in sizes:
         held, longest = held + 1, max(longest, size)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from preprocess.checksums import content_digest, sha256
 from preprocess.data_folder import DataFolder
@@ -28,6 +28,7 @@ SELECTIONS = ("clean", "paper")
 PROTOCOL = 2
 METRICS_OF_OLD = ("accuracy", "acc_and_f1", "pearson_and_spearman", "mcc")  # which no run's identity tells
 AFTERWARDS = ("eval_tasks", "eval_data")  # change nothing of what was trained
+STARTS = ("init_prompts_from", "init_head_from")  # may be None
 START = "--finetune-from-model"
 READ = ("--source-prompts", "--spot-target", "--spot-embeddings", START)  # options that name files
 ARROW = " → "  # between the task that was trained on and the one that is answered
@@ -36,7 +37,6 @@ HELD_OUT_SEED = 0  # the same development set for all methods and seeds
 HELD_OUT_SHARE, HELD_OUT_MOST = 10, 1000
 FEW_SHOT_DEV = 1000  # Section 4.4
 REPORTED = "valid"  # split of a published folder
-AnyPath = TypeVar("AnyPath", str, str | None)
 REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
     "backbone": "get it with bash checkpoints/download.sh roberta.large, or name another file",
@@ -79,19 +79,19 @@ class Experiment:
 
     @property
     def size(self) -> str:
-        """Of the task, a name in preprocess.tasks; MNLI as a task of its own is a large one."""
+        """Size of the task, a name in preprocess.tasks; MNLI as a task for methods is a large one."""
         if self.k is not None:
             return "few-shot"
         return "large" if self.facts.settings == "supplementary" else self.facts.settings
 
     @property
     def settings(self) -> Settings:
-        """How the paper trains prompts and adapters on it, or a whole model on MNLI as a backbone for others."""
+        """Settings of the paper, of prompts and adapters or of a whole model on MNLI as a backbone for others."""
         return SETTINGS["supplementary" if self.supplementary else self.size]
 
     @property
     def prompt_position(self) -> int:
-        """After ``<s>``, for pairs too, as in all of the authors' scripts."""
+        """The given one, or after ``<s>``, for pairs too, as in all of the authors' scripts."""
         return 0 if self.position is None else self.position
 
     @property
@@ -109,7 +109,7 @@ class Experiment:
             decides["metric"] = self.facts.metric
         decides["backbone"] = backbone_digest(self.backbone)
         decides["options"] = by_content(self.options)
-        for name in ("init_prompts_from", "init_head_from"):
+        for name in STARTS:
             decides[name] = decides[name] and file_digest(decides[name])
         decides["data"] = self.read_digest
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]
@@ -120,19 +120,15 @@ class Experiment:
 
     @property
     def read_digest(self) -> str:
-        """Of what the run reads of its data: texts and labels, and word vectors where its method takes them."""
+        """Digest of what the run reads of its data: texts, labels, and word vectors where its method takes them."""
         return folder_digest(self.data, self.reads_word_vectors)
 
     def absolute(self) -> Experiment:
         """Return the same with absolute paths; raise InputError where a file or folder is missing."""
-        return replace(
-            self,
-            data=_absolute("data", self.data, self.task),
-            backbone=_absolute("backbone", self.backbone, self.task),
-            init_prompts_from=_absolute("init_prompts_from", self.init_prompts_from, self.task),
-            init_head_from=_absolute("init_head_from", self.init_head_from, self.task),
-            eval_data=tuple(_absolute("data", path, task) for task, path in zip(self.eval_tasks, self.eval_data)),
-        )
+        names = ("data", "backbone", *STARTS)
+        paths: dict[str, Any] = {name: _absolute(name, getattr(self, name), self.task) for name in names}
+        others = (_absolute("data", path, task) for task, path in zip(self.eval_tasks, self.eval_data))
+        return replace(self, **paths, eval_data=tuple(others))
 
     @classmethod
     def from_json(cls, text: str) -> Experiment:
@@ -152,7 +148,7 @@ class Experiment:
         return f"{task}{few} {self.row or self.method}, {place}, lr {self.lr:g}, seed {self.seed}"
 
 
-def _absolute(name: str, path: AnyPath, task: str) -> AnyPath:
+def _absolute(name: str, path: str, task: str) -> str:
     if path and not Path(path).exists():
         raise InputError(f"{name} {path} does not exist: {REMEDIES.get(name, 'give its path').format(task)}")
     return path and str(Path(path).absolute())
@@ -160,7 +156,7 @@ def _absolute(name: str, path: AnyPath, task: str) -> AnyPath:
 
 @cache
 def backbone_digest(path: str) -> str:
-    """Of the backbone's tensors: the same weights in a file that another version wrote are the same backbone.
+    """Return the digest of the backbone's tensors, which is the same in a file that another version wrote.
 
     Of a file that is known (see saving/backbone_file.py) it costs the reading of a note. Raises InputError where the
     file is no backbone.
@@ -176,7 +172,7 @@ def file_digest(path: str) -> str:
 
 
 def by_content(options: Sequence[str]) -> list[str]:
-    """Options of fairseq-train, with the digest of a file, which must exist, instead of its path."""
+    """Return options of fairseq-train, with the digest of a file, which must exist, instead of its path."""
     found: list[str] = []
     for before, word in zip(("", *options), options):
         name, equals, value = word.partition("=")
@@ -197,7 +193,7 @@ def _digests(option: str, paths: str) -> str:
 
 @cache
 def folder_digest(path: str, word_vectors: bool) -> str:
-    """Of the texts and labels in a binarized folder, and of the word vectors there."""
+    """Return the digest of the texts and labels in a binarized folder, and of the word vectors there."""
     return content_digest(Path(path), word_vectors)
 
 
@@ -213,7 +209,7 @@ class Splits(NamedTuple):
 
 
 def splits_of(experiment: Experiment, place: Path) -> Splits:
-    """The task's own folder, or a copy in ``place`` with a development set held out of its training set.
+    """Return the task's own folder, or a copy in ``place`` with a development set held out of its training set.
 
     Few-shot: K examples and a development set of 1,000, or of what is left (CR has 775 beside K = 1,000), drawn anew
     for each seed (Section 4.4). Full data: the published folder reports on ``valid``; ``--selection paper`` also
@@ -235,7 +231,7 @@ def splits_of(experiment: Experiment, place: Path) -> Splits:
 
 
 def drawn(experiment: Experiment, source: DataFolder) -> tuple[int, int, int]:
-    """Examples to train on, examples to choose with, and the seed that draws them."""
+    """Return how many examples to train on and to choose with, and the seed that draws them."""
     examples = count_drawn(source)
     if experiment.k is not None:
         left = max(1, examples - experiment.k)
@@ -245,13 +241,13 @@ def drawn(experiment: Experiment, source: DataFolder) -> tuple[int, int, int]:
 
 
 def of_each_split(experiments: Iterable[Experiment]) -> Iterable[Experiment]:
-    """One experiment for each choice of examples to train and select on."""
+    """Return one experiment for each choice of examples to train and select on."""
     seeds = ((each, each.seed if each.k else None) for each in experiments)
     return {(each.data, each.k, each.dev_examples, each.selection, seed): each for each, seed in seeds}.values()
 
 
 def reports_on_its_choice(experiment: Experiment) -> bool:
-    """Whether the split that is reported also chooses the checkpoint, so that nothing is held out."""
+    """Return whether the split that is reported also chooses the checkpoint, so that nothing is held out."""
     return experiment.supplementary or (experiment.k is None and experiment.selection == "paper")
 
 
@@ -259,7 +255,7 @@ def reports_on_its_choice(experiment: Experiment) -> bool:
 
 
 def with_others(experiment: Experiment, option: str, folders: dict[str, str]) -> Experiment:
-    """The experiment, and other tasks that its model answers, which ``check_pair`` accepts: task -> folder."""
+    """Return the experiment with other tasks that its model answers, which ``check_pair`` accepts: task -> folder."""
     for task in folders:
         check_pair(option, experiment.facts, find_task(task))
     return replace(experiment, eval_tasks=tuple(folders), eval_data=tuple(folders.values()))

@@ -1,4 +1,4 @@
-"""Further options of fairseq-train: from a command line, or from a file that somebody else may have written."""
+"""Further options of fairseq-train: from a command line, or from a file that another person may have written."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def check_from_file(name: str, value: Any, where: str) -> None:
 
 
 def is_numbers(value: Any) -> bool:
-    """Whether a value, or what a text says, is a number or a list of some."""
+    """Return whether a value, or what a text says, is a number or a list of some."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -130,5 +130,5 @@ def checked(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def betas(value: str) -> str:
-    """The two numbers of --adam-betas, such as ``[0.9, 0.98]``, as fairseq, which runs the text, takes them."""
+    """Return the two numbers of --adam-betas, such as ``[0.9, 0.98]``, as the text that fairseq runs."""
     return repr(parse_pair("adam_betas", value.strip()))

@@ -1,4 +1,4 @@
-"""Trains an experiment, tests it, and writes RESULTS/runs/RUN/{experiment.json, train.log, checkpoint_best.pt,
+"""Train an experiment, test it, and write RESULTS/runs/RUN/{experiment.json, train.log, checkpoint_best.pt,
 predictions.npz, record.json}; predictions-TASK.npz of each other task that it answers.
 
 ``python -m run_scripts.run.perform RESULTS RUN [--keep-whole-model]`` is a sweep's job on this machine: it makes the
@@ -127,7 +127,7 @@ def check_source(experiment: Experiment, folder: Path) -> None:
 
 
 def described(experiment: Experiment, run: str) -> Record:
-    """What a record says of its experiment, whether it succeeded or failed."""
+    """Return what a record says of its experiment, whether it succeeded or failed."""
     return {
         **asdict(experiment),
         "run": run,
@@ -251,7 +251,7 @@ def quiet() -> Iterator[None]:
 
 
 def saved_facts(checkpoint: Path) -> dict[str, Any]:
-    """``best_epoch``, counted from 1, ``best_update``, and ``options`` as they took effect."""
+    """Return ``best_epoch``, counted from 1, ``best_update``, and ``options`` as they took effect."""
     state = torch.load(checkpoint, weights_only=True, mmap=True)
     iterator = state["extra_state"]["train_iterator"]
     ended = iterator["iterations_in_epoch"] == 0  # it was saved at an epoch's end, as the start of the next one

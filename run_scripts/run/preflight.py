@@ -43,7 +43,7 @@ backbone_of = lru_cache(maxsize=1)(read_backbone)
 
 @cache
 def folder_of(path: str) -> DataFolder:
-    """A data folder with examples to train on and to report on."""
+    """Return a data folder with examples to train on and to report on."""
     folder = DataFolder(Path(path))
     check_source(folder)
     return folder
@@ -51,7 +51,7 @@ def folder_of(path: str) -> DataFolder:
 
 @cache
 def dictionary_of(folder: Path) -> Dictionary:
-    """As the plugin's task has it."""
+    """Return it as the plugin's task has it."""
     dictionary = Dictionary.load(str(folder / "input0" / "dict.txt"))
     dictionary.add_symbol(MASK)
     return dictionary
@@ -110,10 +110,9 @@ def check_folder(option: str, task: Task, folder: DataFolder) -> None:
 
 
 def facts_of(folder: DataFolder) -> Record:
-    """What a checkpoint of it, or for it, would record."""
-    cfg = Namespace(data=str(folder.path), regression_target=folder.regression, prompt_position=None)
-    cfg.init_token, cfg.separator_token = 0, 2
-    return folder_record(cfg, dictionary_of(folder.path), folder.label_names)
+    """Return what a checkpoint of it, or for it, would record."""
+    given = {"regression_target": folder.regression, "prompt_position": None, "init_token": 0, "separator_token": 2}
+    return folder_record(Namespace(data=str(folder.path), **given), dictionary_of(folder.path), folder.label_names)
 
 
 def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> None:

@@ -24,7 +24,7 @@ REASONS = {DIVERGED: ("the run has diverged", "probably exploding"), NO_MEMORY: 
 
 
 def failure(error: object) -> Record:
-    """What a run leaves that failed, with the ``reason`` if it would fail again."""
+    """Return what a run leaves that failed, with the ``reason`` if it would fail again."""
     text = " ".join(str(error).split()) or type(error).__name__
     said = text.partition(" (log: ")[0]  # not the names of our own folders
     reason = next((reason for reason, words in REASONS.items() if any(word in said for word in words)), None)
@@ -36,7 +36,7 @@ def run_folder(results: Path, run: str) -> Path:
 
 
 def results_file(results: Path) -> Path:
-    """The file of a RESULTS folder; a file is taken as it is."""
+    """Return the file of a RESULTS folder; a file is taken as it is."""
     return results / FILE if results.is_dir() or not results.suffix else results
 
 

@@ -241,7 +241,7 @@ class Sweep(Keys):
 
 
 def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
-    """Read a file; ``changes`` are KEY=VALUE that take the place of what it says, KEY.KEY within a mapping.
+    """Read a file; ``changes`` are KEY=VALUE that replace what it says, KEY.KEY within a mapping.
 
     Raises InputError for what is no YAML, an unknown or repeated key, a wrong value, and an option in the file that
     only ``changes`` may give.

@@ -48,7 +48,7 @@ class Request(NamedTuple):
         return run_folder(self.results, self.run)
 
     def finished(self) -> Record | None:
-        """The run's record, if it is done and has answered all tasks that it is to answer."""
+        """Return the run's record, if it is done and has answered all tasks that it is to answer."""
         return finished(self.results, self.run, self.experiment)
 
 
@@ -82,7 +82,7 @@ class Local:
         return None
 
     def place(self, slot: int) -> dict[str, str]:
-        """The part of the machine that a slot stands for, as environment variables."""
+        """Return the part of the machine that a slot stands for, as environment variables."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // self.jobs)))
         gpu = {"CUDA_VISIBLE_DEVICES": self.gpus[slot % len(self.gpus)]} if self.gpus else {}
@@ -111,7 +111,7 @@ class LocalJob:
         return self.process.poll() is not None
 
     def record(self) -> Record:
-        """Of a job that is done: the run's record, or a failure with the last line of what the job wrote."""
+        """Return the record of a run whose job is done, or a failure with the last line of what the job wrote."""
         status = self.process.returncode
         if status < 0:
             error = f"the job was killed by signal {-status} (log: {self.log})"
@@ -164,7 +164,7 @@ class Slurm:
         return SlurmJob(job, request)
 
     def _left_behind(self, number: Path) -> submitit.Job[Record] | None:
-        """The job with this number, if it waits or is at work."""
+        """Return the job with this number, if it waits or is at work."""
         import submitit
 
         if not number.is_file():
@@ -193,7 +193,7 @@ class SlurmJob:
 
 
 def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: bool) -> Record:
-    """What a job does: a failure is a record as well."""
+    """Do what a job does: a failure is a record as well."""
     try:
         return perform(experiment, results, keep_whole_model=keep_whole_model)
     except Exception as error:
@@ -216,7 +216,7 @@ Job = LocalJob | SlurmJob
 
 
 def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
-    """The runs that have neither succeeded, with all tasks that they are to answer, nor diverged: those would again.
+    """Return the runs that have neither succeeded, with all tasks that they are to answer, nor diverged for good.
 
     Those of a backbone come together, so that its file stays in the system's memory.
     """

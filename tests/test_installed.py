@@ -175,3 +175,10 @@ def test_own_data(installed):
     (record,) = map(json.loads, (work / "results/own/results.jsonl").read_text().splitlines())
     assert record["status"] == "done" and record["git"] is None
     assert "CR" in installed("idpg-report", "results/own", "--table", 1)
+
+
+def test_transformers_beside_fairseq():
+    """Nothing that fairseq brings keeps transformers' models from being imported."""
+    pytest.importorskip("transformers")
+    imports = "import fairseq; from transformers import RobertaForMaskedLM"
+    assert subprocess.run([sys.executable, "-c", imports]).returncode == 0

@@ -66,6 +66,7 @@ REFUSED = [  # arguments, files, what the line names
     (*own("t.tsv", b"t\tlabel\nok\t1\n" + b"a" * (3 << 20), *TEXT), "t.tsv line 3"),
     (*own("t.tsv.gz", gzip.compress(TABLE.encode() * 999, mtime=0)[:-9], *TEXT), "t.tsv.gz"),
     # columns and rows
+    (*own("t.tsv", b"t\tlabel\ra\t1\rb\t0\r", *TEXT), "t.tsv"),
     (*own("t.csv", "t,label,t,id,id\nA,1,B,1,1\n", "--text-columns", "id"), "t.csv has two columns id:"),
     (*own("t.tsv", "good\t1\nbad\t0\n", *BY_NUMBER, "3"), "t.tsv has no examples"),
     (*own("t.csv", 't,label\nfine,1\n"never closed,0\nmore,1\n', *TEXT), "t.csv line 3"),

@@ -106,7 +106,7 @@ class Output:
         """Return the first line that matches. Raises InputError where no line does."""
         found = self.all(pattern)
         if not found:
-            raise InputError(f"no line of its output matches {pattern!r}: does this fairseq log otherwise?")
+            raise RuntimeError(f"no line of its output matches {pattern!r}: does this fairseq log otherwise?")
         return found[0]
 
 

@@ -24,6 +24,7 @@ from step_cases import Case, blocks, chosen
 from step_time import PEERS_FOLDER, environment_of, libraries, of_floor, ratio, skipped
 
 from preprocess.errors import InputError, command_line
+from preprocess.flags import positive_number
 
 # case, what it is measured beside, the most that its step may take of the other's time; of peers, also of their memory
 TARGETS = (
@@ -316,10 +317,10 @@ def step_flops(settings: dict[str, Any], rows: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="gpu.sh", description=__doc__.split(";")[0], allow_abbrev=False)
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
-    parser.add_argument("--limit", type=float, metavar="SECONDS", help="end in time; the same command goes on later")
+    parser.add_argument(
+        "--limit", type=positive_number, metavar="SECONDS", help="end in time; the same command goes on later"
+    )
     args, more = parser.parse_known_args()  # more: what goes to step_time.py
-    if args.limit is not None and not args.limit > 0:
-        raise InputError(f"--limit {args.limit:g} is too short: give seconds above 0")
     device, size = os.environ.get("DEVICE") or "cuda", os.environ.get("SIZE") or "roberta-large"
     out = Path(os.environ.get("OUT") or ROOT / "outputs" / f"{device}-{size}")
     campaign = Campaign(out, parts(device, size, more), args.limit)

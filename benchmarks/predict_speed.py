@@ -160,7 +160,7 @@ class Server:
         said = self.process.stdout.readline().split()
         if not said:
             last = self.log.read_text(encoding="utf-8").splitlines()[-1:] or ["it said nothing"]
-            raise InputError(f"the server has ended: {last[0]} (or give --no-served)")
+            raise RuntimeError(f"the server has ended: {last[0]} (or give --no-served)")
         self.place = urlsplit(said[0]).netloc
 
     def cpu_seconds(self) -> float:
@@ -183,7 +183,9 @@ class Server:
                 response = connection.getresponse()
                 answer = response.read()
                 if response.status != 200:
-                    raise InputError(f"the server answered {response.status}: {answer.decode(errors='replace')[:200]}")
+                    raise RuntimeError(
+                        f"the server answered {response.status}: {answer.decode(errors='replace')[:200]}"
+                    )
                 found += json.loads(answer)["predictions"]
         return found
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from settings import Settings, changed, check_device, parsed, step_parser, step_settings, write_json
+from settings import Settings, check_device, parsed, step_parser, step_settings, write_json
 from step_cases import chosen
 from step_time import Figures, libraries, measure
 
@@ -32,7 +32,7 @@ FORMATS = (".png", ".svg", ".pdf")
 PANEL = (4.6, 3.3)  # inches
 LEGEND = 1.4  # inches, with the title
 NARROWEST = 8.0  # inches that the title takes
-AXES = {  # what is changed, and the values to measure unless others are given
+AXES = {  # what is and the values to measure unless others are given
     "prompt-length": (1, 5, 20, 50),
     "layers": (4, 8, 12, 24),
     "batch": (2, 4, 8, 16),
@@ -70,16 +70,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a panel for each axis: .png, .svg or .pdf")
     parser.add_argument("--quantity", choices=QUANTITIES, default="time", help="what --plot shows (default time)")
     args = parsed(parser)
-    if args.plot and args.plot.suffix not in FORMATS:
-        raise InputError(f"--plot {args.plot}: name a file that ends in {', '.join(FORMATS)}")
-    if args.plot and find_spec("matplotlib") is None:
-        raise InputError("--plot needs matplotlib: pip install matplotlib, or leave it out")
+    if args.plot and (args.plot.suffix not in FORMATS or find_spec("matplotlib") is None):
+        raise InputError(f"--plot {args.plot}: name a file that ends in {', '.join(FORMATS)}; it needs matplotlib")
     return args
 
 
-def parse_axes(given: list[str]) -> dict[str, list[int]]:
+def parse_axes(given: list[str]) -> dict[str, list[Any]]:
     """Turn ``layers=6,12``, or ``layers`` with its default values, into {setting: its values in rising order}."""
-    found = {}
+    found: dict[str, list[Any]] = {}
     for text in given:
         name, _, values = text.partition("=")
         if name not in AXES or not all(value.isdecimal() and int(value) for value in values.split(",") if values):
@@ -98,8 +96,7 @@ def measure_axes(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     check_device(args.device)
     base = step_settings(args, BASE)
     cases, axes = chosen(args.cases or list(LOOKS)), parse_axes(args.axes or list(AXES))
-    # all points before the first is measured: values that make no model are refused at once
-    points = {axis: {value: changed(base, **{axis: value}) for value in values} for axis, values in axes.items()}
+    points = {axis: {value: replace(base, **{axis: value}) for value in values} for axis, values in axes.items()}
     count = len({settings for values in points.values() for settings in values.values()})
     print(f"base: {base}; {base.steps} batches in each of {args.rounds} rounds")
 

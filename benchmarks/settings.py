@@ -122,14 +122,6 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     return args
 
 
-def changed(base: Settings, **changes: Any) -> Settings:
-    """Return ``base`` with some values changed. Raises InputError for a width that the heads cannot divide."""
-    settings = replace(base, **changes)
-    if settings.width % settings.heads:
-        raise InputError(f"--width {settings.width} is no multiple of --heads {settings.heads}")
-    return settings
-
-
 def step_parser(doc: str | None, base: Settings, rounds: int, **notes: str) -> argparse.ArgumentParser:
     """Return the parser of a script that measures training steps; see ``add_numbers`` for ``base`` and ``notes``."""
     parser = new_parser(doc, rounds=(rounds, "after one to warm up"))
@@ -141,7 +133,7 @@ def step_parser(doc: str | None, base: Settings, rounds: int, **notes: str) -> a
 def step_settings(args: argparse.Namespace, base: Settings, **changes: Any) -> Settings:
     """Return ``base`` with ``changes`` and with the numbers, device and dtype of a command line."""
     given = {name: getattr(args, name) for name in NUMBERS if getattr(args, name) is not None}
-    return changed(base, device=args.device, dtype=args.dtype, **changes, **given)
+    return replace(base, device=args.device, dtype=args.dtype, **changes, **given)
 
 
 def check_device(device: str) -> None:

@@ -220,7 +220,6 @@ def test_gpu_refuses_before_it_makes_anything(tmp_path):
         ("scaling", ["--axes", "layers=two"], "--axes layers=two"),
         ("epoch", ["{single}", "--backbone", "{model}", "--split", "test"], "{single} has no split test"),
         ("preprocess_time", ["--vocab", "none"], "none/encoder.json"),
-        ("gpu", ["--limit", "0"], "--limit 0"),
     ],
 )
 def test_refused_in_one_line(benchmark, tmp_path, monkeypatch, script, words, named):

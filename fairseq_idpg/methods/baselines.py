@@ -36,11 +36,9 @@ class HeadOnRepresentationConfig(FairseqDataclass):
 class HeadOnRepresentation(Method):
     """logits = head(M(x)): M(x) takes the place of the ``<s>`` state behind the last layer. No parameters of its own.
 
-    M(x) is computed without dropout, so that ``backbone`` is ``head-only`` but for that. It is all that the head reads,
-    so it cannot be joined with a method that injects something, and the layers are run again for features alone.
-
-    Raises:
-        InputError: the LM head predicts, which does not read it.
+    M(x) is computed without dropout, so that ``backbone`` is ``head-only`` but for that. The head reads it alone: it
+    cannot be joined with a method that injects something, and the layers are run again for features alone. Raise
+    InputError if the LM head predicts, which does not read it.
     """
 
     config = HeadOnRepresentationConfig
@@ -60,6 +58,7 @@ class HeadOnRepresentation(Method):
     def injection(self, representation: Tensor | None) -> Injection:
         sentence: Any = representation
 
+        # M(x) replaces the first of the T x B x d states, which the head reads
         def behind(layer: int, states: States) -> Tensor | None:
             if layer not in self.layers:
                 return None

@@ -1,7 +1,6 @@
 """Parameterized hypercomplex multiplication (PHM), the maths of IDPG Section 3.2.1.
 
-Paper: "Beyond Fully-Connected Layers with Quaternions" (Zhang et al., ICLR 2021),
-https://arxiv.org/abs/2102.08597
+Paper: "Beyond Fully-Connected Layers with Quaternions" (Zhang et al., ICLR 2021), https://arxiv.org/abs/2102.08597
 """
 
 import torch

@@ -68,10 +68,8 @@ class Experts(nn.Module):
 
 
 def divergence(one: Tensor, other: Tensor) -> Tensor:
-    """(KL(p || q) + KL(q || p)) / 2, the mean over a batch, of two passes' B x C logits.
-
-    As released, each has a gradient through its own logarithm alone.
-    """
+    """(KL(p || q) + KL(q || p)) / 2, the mean over a batch, of two passes' B x C logits."""
+    # as released, each has a gradient through its own logarithm alone
     p, q = (logits.float().log_softmax(-1) for logits in (one, other))
     kl = [F.kl_div(a, b.detach(), reduction="batchmean", log_target=True) for a, b in ((p, q), (q, p))]
     return (kl[0] + kl[1]) / 2
@@ -125,6 +123,7 @@ class AdaMix(AdapterMethod):
 
     def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         down, down_bias, up, up_bias = super().projections()
+        # training draws the sides that have experts; evaluation reads their means, which fold() left in the buffers
         if self.training:
             self.check_whole()
             if "down" in self.experts:

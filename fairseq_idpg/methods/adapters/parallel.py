@@ -90,7 +90,6 @@ class ParallelAdapters(ScaledAdapters):
     """f' = f + s (W_up ReLU(W_down x + b_down) + b_up), x the input of the sublayer whose output is f: LN(x + f').
 
     With ``--adapter-reads output`` f replaces the x that is multiplied: the paper's sequential adapter.
-
     ``down``: N x d x m, uniform in ±1/sqrt(d) (Kaiming, as LoRA's A); ``up``: N x m x d, 0; N = L, or 2 L with both
     sublayers. Trainable parameters: N (2 d m + m + d), and N of a learned s.
     """

@@ -86,7 +86,6 @@ class PromptWithWords(TaskPrompts):
 class DePT(PromptWithWords):
     """P = table, and E_j + alpha / sqrt(r) (A B)_j for the word embedding of token j < M.
 
-    The prompt enters where any other does.
     Trainable parameters: places rows d + r (M + d).
     """
 

@@ -2,7 +2,6 @@
 
 Paper: "Leveraging Self-Attention for Input-Dependent Soft Prompting in LLMs" (Muppidi et al., ACL 2025),
 https://arxiv.org/abs/2506.05629; no code was published.
-
 Its m is --prompt-layers with --prompt-insertion late, and --prompt-insertion add --prompt-layers first for m = 0 (or
 --prompt-layers 0: behind the embeddings' LayerNorm, without positions). Best are 11 to 13 of RoBERTa-large (Figure 2):
 --prompt-layers middle is 13.
@@ -48,11 +47,7 @@ class IDSPAMConfig(StatePromptConfig):
 
 
 class AttentionGenerator(StateGenerator):
-    """W_up ReLU(W_down A), A = mean over tokens of softmax((E W_Q)(E W_K)^T / sqrt d) (E W_V), one head of width d.
-
-    The mean of the weights is taken before E and W_V are applied, and W_K^T to the queries, which is the same and needs
-    neither T x d values nor keys.
-    """
+    """W_up ReLU(W_down A), A = mean over tokens of softmax((E W_Q)(E W_K)^T / sqrt d) (E W_V), one head of width d."""
 
     def __init__(self, width: int, hidden: int, rows: int, bias: bool, attention: bool):
         super().__init__(width, hidden, rows * width, bias)
@@ -71,6 +66,7 @@ class AttentionGenerator(StateGenerator):
         weights = states.weights  # B x 1 x T
         if not self.attention:
             return (weights @ x)[:, 0]
+        # W_K^T is applied to the queries, and E and W_V to the mean of the weights: the same without keys and values
         scores = self.query(x) @ self.key.weight @ x.transpose(1, 2) * self.width**-0.5
         if states.padding is not None:
             scores = scores.masked_fill(states.padding[:, None], float("-inf"))

@@ -43,12 +43,9 @@ class StateGenerator(nn.Module):
     """States -> B x rows x d, without the output bias, which may belong to a layer.
 
     ``down``: d -> m; ``up``: m -> ``out``. Linears start as PyTorch's.
-
-    Attributes:
-        bias_rows: rows of the output bias; each is that of rows / bias_rows neighbouring rows.
     """
 
-    bias_rows: int
+    bias_rows: int  # of the output bias; each is that of rows / bias_rows neighbouring rows
 
     def __init__(self, width: int, hidden: int, out: int, bias: bool):
         super().__init__()
@@ -109,6 +106,7 @@ class StatePrompts(PromptMethod):
 
         def prompt_at(place: int, states: Any) -> Tensor:
             number = self.places.index(place)
+            # M(x)'s states at every place, or those that IN_PASS takes from the states below this one
             read = self.read(states) if representation is None else representation
             prompt = self.generators[number % len(self.generators)](read)
             if biases is not None:

@@ -160,9 +160,7 @@ class TaskPrompts(PromptMethod):
 
     def make_network(self, cfg: Any, out: int) -> nn.Module | None:
         """Return what makes the table while it is trained, ``out`` numbers for each of the t rows.
-
-        None: the table is a parameter.
-        """
+        None: the table is a parameter."""
         if str(cfg.prompt_reparameterization) == "none":
             return None
         network = NETWORKS[str(cfg.prompt_reparameterization)]
@@ -170,6 +168,7 @@ class TaskPrompts(PromptMethod):
 
     def made_rows(self, network: nn.Module) -> Tensor:
         """Return the network's t x out as a table: places x rows x d."""
+        # out holds, place after place, d numbers, or d of the key and d of the value
         made = network().view(self.length, len(self.places), -1, self.width)
         return made.permute(1, 2, 0, 3).reshape(len(self.places), self.rows, self.width)
 
@@ -207,7 +206,7 @@ class TaskPrompts(PromptMethod):
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         table: Tensor = self.table
         if self.reparameterization is not None and self.training:
-            self.check_whole()
+            self.check_whole()  # a folded one evaluates, and cannot be trained on
             table = self.made_rows(self.reparameterization)
         rows = dict(zip(self.places, table))
         return lambda place, states: rows[place][None]

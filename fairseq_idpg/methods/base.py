@@ -51,10 +51,8 @@ class WordEmbeddings:
 
 class Method(nn.Module, ABC):
     """A module built from (filled options, ``Geometry``); its parameters are trained and saved as ``method.*``.
-
     It enters the backbone through ``injection``, through ``trains``, or both. All but ``describe`` have a default.
-    Raise InputError on construction for options that make no module, such as a size of 0.
-    """
+    Raise InputError on construction for options that make no module, such as a size of 0."""
 
     config: type[FairseqDataclass] = FairseqDataclass  # the options that the method understands
     slots: tuple[str, ...] = ()  # fields of an Injection that it fills; two methods of a combination share none

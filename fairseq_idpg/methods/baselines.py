@@ -3,7 +3,7 @@
 head-only: the classification head alone on the frozen backbone, the baseline every prompt has to beat.
 fine-tuning: the whole backbone and the head (RoBERTa, https://arxiv.org/abs/1907.11692; the paper's Table 1).
 efl: fine-tuning on entailment pairs, "Entailment as Few-Shot Learner" (Wang et al., 2021),
-https://arxiv.org/abs/2104.14690: data made with python -m preprocess --efl, --backbone roberta.large.mnli/model.pt.
+https://arxiv.org/abs/2104.14690; data made with python -m preprocess --efl, --backbone roberta.large.mnli/model.pt.
 head-on-representation: the classification head on M(x), in no paper: what a prompt made from this M(x) has to beat.
 
 Differs from the papers in: efl starts with a new head, not with the MNLI checkpoint's.
@@ -38,8 +38,7 @@ class HeadOnRepresentation(Method):
 
     M(x) is computed without dropout, so that ``backbone`` is ``head-only`` but for that. The head reads it alone: it
     cannot be joined with a method that injects something, and the layers are run again for features alone. Raise
-    InputError if the LM head predicts, which does not read it.
-    """
+    InputError if the LM head predicts, which does not read it."""
 
     config = HeadOnRepresentationConfig
     slots = ("hidden",)

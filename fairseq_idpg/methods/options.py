@@ -35,12 +35,10 @@ def option(
     below: float = math.inf,
 ) -> Any:
     """Return a dataclass field that is None until ``fill_options`` puts the preset's value, or ``default``, in it.
-
     None tells an option left open from one that was typed with the default's value. ``only_with``: another option, and
     its values with which this one has an effect. ``changeable``: a training may go on with another value, such as of
     dropout. ``starting``: it says where weights start, which makes it changeable. ``formerly``: what checkpoints that
-    are older than the option were trained with. The range of a number: least <= value, above < value < below.
-    """
+    are older than the option were trained with. The range of a number: least <= value, above < value < below."""
     metadata = {"help": help, "preset_default": default, "only_with": only_with, "range": (least, above, below)}
     kept = {"changeable": changeable or starting, "starting": starting, "formerly": formerly}
     return field(default=None, metadata={**metadata, **kept})
@@ -53,10 +51,8 @@ def options_of(config: type[FairseqDataclass]) -> dict[str, Field]:
 
 def joined_options(name: str, configs: Iterable[type], beside: Iterable[Any]) -> type[FairseqDataclass]:
     """Return a dataclass called ``name`` of the options of all ``configs``, in their order.
-
     Raise ValueError if two of these, or of those ``beside`` them on the command line, declare an option differently:
-    fairseq would silently take the first.
-    """
+    fairseq would silently take the first."""
     known: dict[str, tuple[type, Field]] = {}
     for config in (*beside, *configs):
         for f in fields(config):

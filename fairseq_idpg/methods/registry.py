@@ -44,9 +44,7 @@ def clash(first: Method, second: Method) -> str:
 
 class Combination(Method):
     """Injects what all of ``parts`` inject; raise InputError if two of them ``clash``.
-
-    ``owners``: for each part the preset that it belongs to; without them, ``name`` is theirs, joined by +.
-    """
+    ``owners``: for each part the preset that it belongs to; without them, ``name`` is theirs, joined by +."""
 
     def __init__(self, name: str, parts: list[Method], owners: Sequence[str] = ()):
         super().__init__()
@@ -162,10 +160,8 @@ def register_preset(
     **settings: Any,
 ) -> None:
     """One line per row: ``register_preset("prompt-tuning", TaskPrompts, paper="5K", prompt_length=5)``.
-
     A baseline has no ``method``; those ``beside`` it are trained together with it. Raise ValueError if the name is
-    taken, a setting is no option of the method, or a flag is on that no run can turn off.
-    """
+    taken, a setting is no option of the method, or a flag is on that no run can turn off."""
     methods = beside if method is None else (method, *beside)
     module = sys._getframe(1).f_globals["__name__"]  # of the caller
     preset = Preset(name, methods, settings, paper, trains_backbone, needs_pairs, module=module)

@@ -75,10 +75,8 @@ INITS = ("normal", "standard-normal", "uniform", *WORDS, "saved")
 @torch.no_grad()
 def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Tensor | None) -> None:
     """Give ``rows`` of a prompt method the values that --prompt-init asks for, but for ``saved``, in place.
-
     Words are for the first place's rows, of the input or late ones, as in LPT; later ones keep their drawn values.
-    Raise InputError if there are no such rows, or rows of another kind.
-    """
+    Raise InputError if there are no such rows, or rows of another kind."""
     init = str(cfg.prompt_init)
     among_words = method.prompt_length or method.insertion == "late"
     if init == "normal":
@@ -139,11 +137,9 @@ def on_other_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words
 
 def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = None) -> None:
     """Take all of a method's values from the checkpoint of another task, where it may have been joined with others.
-
     Warn where they were trained with other options of the same shapes, or on another backbone of the same width.
     ``words``: of this run's backbone, None before it is read. Raise InputError if the checkpoint cannot be read, or
-    holds another method or other sizes.
-    """
+    holds another method or other sizes."""
     options, tensors = read_checkpoint(path, "--prompt-init-from")
 
     # t keys and t values are shaped as 2 t rows are

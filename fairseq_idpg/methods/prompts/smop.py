@@ -57,8 +57,7 @@ class SMoP(PromptMethod):
 
     ``table``: places x (n rows) x d, prompt after prompt, from N(0, 1) in ``smop``, as released; ``router``: W, n x d,
     starts orthogonal. The chosen p are not made to sum to 1: they alone give W a gradient.
-    Trainable parameters: places n rows d + n d.
-    """
+    Trainable parameters: places n rows d + n d."""
 
     config = SMoPConfig
     reads_words = True

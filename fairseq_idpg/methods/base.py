@@ -1,13 +1,11 @@
 """What a method is: the interface between the model and whatever is trained beside its frozen backbone.
 
 A new method is one file in ``prompts/`` or ``adapters/``, which is found there. It holds
-
 - a dataclass of its options, each declared with ``option``; no ``from __future__ import annotations`` there, because
   fairseq reads the types of the fields;
 - a ``Method`` with these as its ``config``. ``PromptMethod`` and ``AdapterMethod`` know layers and places already: a
   prompt says what its rows are (``begin_pass``), an adapter what its matrices are (``matrices``);
 - a ``register_preset`` line for each row of its paper's tables.
-
 The command line, ``--method A+B``, checkpoints, the log, ``count`` and ``options_table`` take all they need from these.
 """
 
@@ -42,64 +40,38 @@ class Geometry:
 
 @dataclass(frozen=True)
 class WordEmbeddings:
-    """The words that a run knows, for methods whose rows start from some of them.
+    """The words that a run knows, for methods whose rows start from some of them."""
 
-    Attributes:
-        embeddings: V x d, the backbone's word embeddings; the last symbol is <mask>.
-        specials: ids below this are no words.
-        encode: text -> ids.
-        fingerprint: of the backbone, as checkpoints keep it; None: not known.
-        symbols: V, the dictionary's; empty: not known.
-    """
-
-    embeddings: Tensor
-    specials: int
-    encode: Callable[[str], list[int]]
-    fingerprint: Tensor | None = None
-    symbols: Sequence[str] = ()
+    embeddings: Tensor  # V x d, the backbone's; the last symbol is <mask>
+    specials: int  # ids below this are no words
+    encode: Callable[[str], list[int]]  # text -> ids
+    fingerprint: Tensor | None = None  # of the backbone, as checkpoints keep it; None: not known
+    symbols: Sequence[str] = ()  # V, the dictionary's; empty: not known
 
 
 class Method(nn.Module, ABC):
     """A module built from (filled options, ``Geometry``); its parameters are trained and saved as ``method.*``.
-
     It enters the backbone through ``injection``, through ``trains``, or both. All but ``describe`` have a default.
-    Options that make no module, such as a size of 0, end its construction with InputError.
+    Raise InputError on construction for options that make no module, such as a size of 0."""
 
-    Attributes:
-        config: dataclass of the options that the method understands.
-        slots: the fields of an ``Injection`` that ``injection`` fills; no two methods of a combination share one.
-        hides_pass: whether the head sees nothing of what other methods inject, so that none with slots may be joined.
-        layers: those in which it fills its slots that are within the layers; see ``first_layer``.
-        prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
-        representation: the kind of M(x) that ``injection`` wants, None if it wants none: a name in
-            ``representations.kinds.READERS`` (``backbone``: the last ``<s>`` state), or ``glove``.
-        representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
-        second_pass: whether every training pass is run twice, each with its own draws but one M(x), and the two are
-            ``compare``d; the loss, and what methods add to it besides, is that of the first.
-        adds_loss: the option that has ``extra_loss`` added to the loss, as it is typed; None if nothing is.
-        redrawn: whether Python draws something anew for each training pass, so that no pass is like another.
-        extra: what a training pass adds to the loss, from that pass until ``extra_loss`` has given it.
-        training_only: beginnings of the names of those tensors that are not needed once the method is trained.
-        folded: whether a checkpoint without these tensors was loaded.
-        folded_remedy: what to do instead of training on from one.
-        merged: whether the method stands in the backbone's weights, see ``merge``.
-    """
-
-    config: type[FairseqDataclass] = FairseqDataclass
-    slots: tuple[str, ...] = ()
-    hides_pass = False
-    layers: tuple[int, ...] = (0,)
-    prompt_length = 0
+    config: type[FairseqDataclass] = FairseqDataclass  # the options that the method understands
+    slots: tuple[str, ...] = ()  # fields of an Injection that it fills; two methods of a combination share none
+    hides_pass = False  # the head sees nothing of what others inject: no method with slots may be joined
+    layers: tuple[int, ...] = (0,)  # where it fills its slots that are within the layers; see ``first_layer``
+    prompt_length = 0  # rows that the task reserves in every example; 0: the input is not lengthened
+    # kind of M(x) that ``injection`` wants, of representations.kinds.READERS (``backbone``: the last <s> state) or
+    # ``glove``; None: it wants none
     representation: str | None = None
-    representation_dropout = False
+    representation_dropout = False  # the backbone's dropout stays on while M(x) is computed in training
+    # every training pass is run twice, with other draws but one M(x), for ``compare``; the first gives the loss
     second_pass = False
-    adds_loss: str | None = None
-    redrawn = False
-    extra: Tensor | None = None
-    training_only: tuple[str, ...] = ()
-    folded = False
+    adds_loss: str | None = None  # option that has ``extra_loss`` added, as it is typed; None: nothing is added
+    redrawn = False  # Python draws something anew for each training pass, so that no pass is like another
+    extra: Tensor | None = None  # what a training pass adds to the loss, until ``extra_loss`` has given it
+    training_only: tuple[str, ...] = ()  # beginnings of the names of tensors that only training needs
+    folded = False  # a checkpoint without these tensors was loaded
     folded_remedy = "train on from a checkpoint that was written without --no-save-optimizer-state"
-    merged = False
+    merged = False  # the method stands in the backbone's weights, see ``merge``
 
     @classmethod
     def derive_options(cls, cfg: Any) -> None:
@@ -107,32 +79,20 @@ class Method(nn.Module, ABC):
 
     def injection(self, representation: Tensor | None) -> Injection:
         """Return the values of one forward pass, a field for each of ``slots``.
-
-        Args:
-            representation: M(x), B x d (word vectors: B x their width; ``last-states``: ``States``), if there is a
-                ``representation``.
-
-        Raises:
-            InputError: it is trained, and the checkpoint that was loaded has left out what only training needs.
-        """
+        M(x) is B x d (``glove``: B x the vectors' width; ``last-states``: ``States``), None without a kind.
+        Raise InputError in training if the loaded checkpoint has left out what only training needs."""
         return NOTHING
 
     def first_layer(self, layers: int) -> int:
         """Return the first of the backbone's ``layers`` in which, or in front of which, ``injection`` changes anything.
-
-        Counted from 0; ``layers`` where it changes none. The layers below give what they give on the text alone.
-        """
+        Counted from 0; ``layers`` where it changes none. The layers below give what they give on the text alone."""
         if not self.slots:
             return layers
         return 0 if AMONG_WORDS & set(self.slots) else min(self.layers)
 
     def trains(self, name: str) -> bool:
         """Return whether a parameter of the backbone is trained and saved with the method; it stays the backbone's.
-
-        Args:
-            name: such as ``layernorm_embedding.weight``, ``layers.3.self_attn.q_proj.bias``, ``layers.3.fc1.weight``
-                or ``layers.3.final_layer_norm.bias``.
-        """
+        Names are such as ``layernorm_embedding.weight`` or ``layers.3.self_attn.q_proj.bias``."""
         return False
 
     @abstractmethod
@@ -159,10 +119,7 @@ class Method(nn.Module, ABC):
 
     def extra_loss(self) -> Tensor:
         """Return what the training pass before adds to the loss, a scalar that counts like the mean loss of an example.
-
-        Asked for once after each training pass of a method with ``adds_loss``. By default the pass leaves it in
-        ``extra``.
-        """
+        Called once after each training pass of a method with ``adds_loss``; by default it stands in ``extra``."""
         extra, self.extra = self.extra, None
         assert extra is not None
         return extra
@@ -181,6 +138,4 @@ class Method(nn.Module, ABC):
 
     def merge(self, stack: nn.Module) -> None:
         """Write into the weights of ``stack`` what can stand there, set ``merged`` and inject it no longer.
-
-        For prediction alone: nobody trains or saves a model after it.
-        """
+        For prediction alone: the model is neither trained nor saved afterwards."""

@@ -3,7 +3,7 @@
 head-only: the classification head alone on the frozen backbone, the baseline every prompt has to beat.
 fine-tuning: the whole backbone and the head (RoBERTa, https://arxiv.org/abs/1907.11692; the paper's Table 1).
 efl: fine-tuning on entailment pairs, "Entailment as Few-Shot Learner" (Wang et al., 2021),
-https://arxiv.org/abs/2104.14690: data made with python -m preprocess --efl, --backbone roberta.large.mnli/model.pt.
+https://arxiv.org/abs/2104.14690; data made with python -m preprocess --efl, --backbone roberta.large.mnli/model.pt.
 head-on-representation: the classification head on M(x), in no paper: what a prompt made from this M(x) has to beat.
 
 Differs from the papers in: efl starts with a new head, not with the MNLI checkpoint's.
@@ -36,12 +36,9 @@ class HeadOnRepresentationConfig(FairseqDataclass):
 class HeadOnRepresentation(Method):
     """logits = head(M(x)): M(x) takes the place of the ``<s>`` state behind the last layer. No parameters of its own.
 
-    M(x) is computed without dropout, so that ``backbone`` is ``head-only`` but for that. It is all that the head reads,
-    so it cannot be joined with a method that injects something, and the layers are run again for features alone.
-
-    Raises:
-        InputError: the LM head predicts, which does not read it.
-    """
+    M(x) is computed without dropout, so that ``backbone`` is ``head-only`` but for that. The head reads it alone: it
+    cannot be joined with a method that injects something, and the layers are run again for features alone. Raise
+    InputError if the LM head predicts, which does not read it."""
 
     config = HeadOnRepresentationConfig
     slots = ("hidden",)
@@ -60,6 +57,7 @@ class HeadOnRepresentation(Method):
     def injection(self, representation: Tensor | None) -> Injection:
         sentence: Any = representation
 
+        # M(x) replaces the first of the T x B x d states, which the head reads
         def behind(layer: int, states: States) -> Tensor | None:
             if layer not in self.layers:
                 return None

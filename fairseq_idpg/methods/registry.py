@@ -30,6 +30,7 @@ def clash(first: Method, second: Method) -> str:
     both = sorted(set(first.slots) & set(second.slots))
     if both:
         return f"enter at the same place ({', '.join(both)})"
+    # the kinds of M(x) that they read; one with dropout is another
     one, other = (
         canonical_kind(part.representation) + (" with dropout" if part.representation_dropout else "")
         if part.representation
@@ -42,15 +43,8 @@ def clash(first: Method, second: Method) -> str:
 
 
 class Combination(Method):
-    """Injects what all of ``parts`` inject.
-
-    Args:
-        name: of them together, as --method has it.
-        owners: for each of ``parts`` the preset that it belongs to; without them, ``name`` is theirs, joined by +.
-
-    Raises:
-        InputError: two of them ``clash``.
-    """
+    """Injects what all of ``parts`` inject; raise InputError if two of them ``clash``.
+    ``owners``: for each part the preset that it belongs to; without them, ``name`` is theirs, joined by +."""
 
     def __init__(self, name: str, parts: list[Method], owners: Sequence[str] = ()):
         super().__init__()
@@ -97,6 +91,7 @@ class Combination(Method):
         self.merged = any(part.merged for part in self.parts)
 
     def injection(self, representation: Tensor | None) -> Injection:
+        # the slots of the parts are disjoint, so that no part's fields replace another's
         joined = NOTHING
         for part in self.parts:
             injection = part.injection(representation if part.representation else None)
@@ -122,27 +117,16 @@ class Combination(Method):
 
 @dataclass(frozen=True)
 class Preset:
-    """A named setting of a method.
-
-    Attributes:
-        methods: the classes of its modules; none for a baseline, several that enter at different places, as for
-            presets joined by +.
-        settings: the option values that define the row.
-        paper: its trainable parameters as the IDPG paper prints them (Table 2, RoBERTa-large).
-        trains_backbone: whether the whole backbone is trained too.
-        needs_pairs: whether it makes sense for sentence pairs only.
-        joined: of presets joined by +, for each of ``methods`` the preset that it belongs to.
-        module: the name of the module that registers it, whose head names the paper.
-    """
+    """A named setting of a method."""
 
     name: str
-    methods: tuple[type[Method], ...]
-    settings: dict[str, Any]
-    paper: str = ""
-    trains_backbone: bool = False
-    needs_pairs: bool = False
-    joined: tuple[str, ...] = ()
-    module: str = ""
+    methods: tuple[type[Method], ...]  # none for a baseline; several enter at different places
+    settings: dict[str, Any]  # the option values that define the row
+    paper: str = ""  # its trainable parameters as the IDPG paper prints them (Table 2, RoBERTa-large)
+    trains_backbone: bool = False  # the whole backbone too
+    needs_pairs: bool = False  # it makes sense for sentence pairs only
+    joined: tuple[str, ...] = ()  # of presets joined by +, for each of ``methods`` the preset that it belongs to
+    module: str = ""  # the module that registers it, whose head names the paper
 
     @property
     def options(self) -> dict[str, Field]:
@@ -176,14 +160,8 @@ def register_preset(
     **settings: Any,
 ) -> None:
     """One line per row: ``register_preset("prompt-tuning", TaskPrompts, paper="5K", prompt_length=5)``.
-
-    Args:
-        method: none for a baseline.
-        beside: others that are trained together with it.
-
-    Raises:
-        ValueError: the name is taken, a setting is no option of the method, or a flag is on that no run can turn off.
-    """
+    A baseline has no ``method``; those ``beside`` it are trained together with it. Raise ValueError if the name is
+    taken, a setting is no option of the method, or a flag is on that no run can turn off."""
     methods = beside if method is None else (method, *beside)
     module = sys._getframe(1).f_globals["__name__"]  # of the caller
     preset = Preset(name, methods, settings, paper, trains_backbone, needs_pairs, module=module)
@@ -205,10 +183,7 @@ def register_preset(
 
 def find_preset(name: str) -> Preset:
     """Return the preset of a name, or of several joined by +.
-
-    Raises:
-        InputError: an unknown name (the nearest is suggested); methods that share an option.
-    """
+    Raise InputError for an unknown name, with the nearest one, or for methods that share an option."""
     parts = []
     for each in name.split("+"):
         if each not in PRESETS:

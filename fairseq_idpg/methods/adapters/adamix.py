@@ -68,10 +68,8 @@ class Experts(nn.Module):
 
 
 def divergence(one: Tensor, other: Tensor) -> Tensor:
-    """(KL(p || q) + KL(q || p)) / 2, the mean over a batch, of two passes' B x C logits.
-
-    As released, each has a gradient through its own logarithm alone.
-    """
+    """(KL(p || q) + KL(q || p)) / 2, the mean over a batch, of two passes' B x C logits."""
+    # as released, each has a gradient through its own logarithm alone
     p, q = (logits.float().log_softmax(-1) for logits in (one, other))
     kl = [F.kl_div(a, b.detach(), reduction="batchmean", log_target=True) for a, b in ((p, q), (q, p))]
     return (kl[0] + kl[1]) / 2
@@ -82,8 +80,7 @@ class AdaMix(AdapterMethod):
 
     While it is trained W_down, b_down (and, if they are not shared, W_up, b_up) are those of one of M experts, drawn
     for each layer and pass; in evaluation the means of all M, which alone are left once it is trained.
-    Trainable parameters: L (M (d m + m) + m d + d); folded: L (2 d m + m + d).
-    """
+    Trainable parameters: L (M (d m + m) + m d + d); folded: L (2 d m + m + d)."""
 
     config = AdaMixConfig
     training_only = ("experts.",)
@@ -125,6 +122,7 @@ class AdaMix(AdapterMethod):
 
     def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         down, down_bias, up, up_bias = super().projections()
+        # training draws the sides that have experts; evaluation reads their means, which fold() left in the buffers
         if self.training:
             self.check_whole()
             if "down" in self.experts:

@@ -44,20 +44,11 @@ class AdapterConfig(FairseqDataclass):
 
 class AdapterMethod(Method):
     """N adapters, each drop(act(x W_down + b_down) W_up + b_up), in their order through the encoder.
-
-    The parameters of all adapters are stacked, so that a method makes all its matrices at once.
-
-    Attributes:
-        layers: the layers that have adapters.
-        down_bias, up_bias: N x m and N x d, zero at the start unless a subclass draws them.
-        sublayers: those of a layer that have an adapter, ``attention`` or ``FFN``; N = len(sublayers) * len(layers).
-        drops_hidden, drops_output: where dropout falls.
-        stands: where an adapter is, seen from its sublayer, for the log.
-    """
+    The parameters of all adapters are stacked, so that a method makes all its matrices at once."""
 
     slots: tuple[str, ...] = ("sublayer",)
-    drops_hidden, drops_output = False, True
-    stands = "after"
+    drops_hidden, drops_output = False, True  # where dropout falls
+    stands = "after"  # where an adapter is, seen from its sublayer, for the log
 
     def __init__(self, cfg: AdapterConfig, geometry: Geometry):
         super().__init__()
@@ -68,6 +59,7 @@ class AdapterMethod(Method):
         self.dropout = QuickDropout(cfg.adapter_dropout)
         self.sublayers = self.sublayers_of(cfg)
         self.count = len(self.sublayers) * len(self.layers)
+        # zero at the start unless a subclass draws them
         self.down_bias = nn.Parameter(torch.zeros(self.count, self.hidden))
         self.up_bias = nn.Parameter(torch.zeros(self.count, self.width))
 
@@ -95,6 +87,7 @@ class AdapterMethod(Method):
 
     def injection(self, representation: Tensor | None) -> Injection:
         """All matrices now, an adapter's work when its layer is reached."""
+        # the adapters of layer i are those from i * each on
         branches, each = self.branches(), len(self.sublayers)
         pairs = {layer: self.attach(*branches[i * each : (i + 1) * each]) for i, layer in enumerate(self.layers)}
         return Injection(sublayer=lambda layer: pairs.get(layer, UNCHANGED))

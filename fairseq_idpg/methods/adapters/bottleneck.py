@@ -1,19 +1,17 @@
 """Bottleneck adapters.
 
-adapter: "Parameter-Efficient Transfer Learning for NLP" (Houlsby et al., ICML 2019),
-https://arxiv.org/abs/1902.00751
+adapter: "Parameter-Efficient Transfer Learning for NLP" (Houlsby et al., ICML 2019), https://arxiv.org/abs/1902.00751
 adapter-pfeiffer: "AdapterFusion: Non-Destructive Task Composition for Transfer Learning" (Pfeiffer et al., EACL
 2021), https://arxiv.org/abs/2005.00247, as AdapterHub's ``PfeifferConfig`` has it.
 
 Differs from the papers in:
+- both: m = 16 is the IDPG paper's, and every draw is cut at two standard deviations.
 - adapter: the backbone's LayerNorms stay frozen, as in the IDPG paper; --train-layer-norms true trains them, as
-  Houlsby et al. do. m = 16 is the IDPG paper's. The standard deviation of 1e-3 is that of Houlsby et al.'s code
-  (https://github.com/google-research/adapter-bert); their paper has 1e-2. The released IDPG code starts from
-  N(0, 0.02^2), not near the identity, and drops 0.1 of the adapter's output: --adapter-init-std 0.02 --adapter-dropout
-  0.1 (here every draw is cut at two standard deviations).
-- adapter-pfeiffer: m = 16, so that the adapters are the other method's size; matrices start from N(0, 0.02^2), cut at
-  two standard deviations. The released IDPG code puts a new frozen LayerNorm in front of this adapter; ours is the
-  layer's own, as in AdapterHub.
+  Houlsby et al. do. The standard deviation of 1e-3 is their code's (https://github.com/google-research/adapter-bert);
+  their paper has 1e-2. The released IDPG code starts from N(0, 0.02^2), not near the identity, and drops 0.1 of the
+  adapter's output: --adapter-init-std 0.02 --adapter-dropout 0.1.
+- adapter-pfeiffer: matrices start from N(0, 0.02^2). The released IDPG code puts a new frozen LayerNorm in front of
+  this adapter; ours is the layer's own, as in AdapterHub.
 """
 
 from dataclasses import dataclass
@@ -51,9 +49,7 @@ class Houlsby(AdapterMethod):
 
     f is the output of attention or feed-forward after its dropout; the residual and the LayerNorm follow:
     x <- LN(x + f').
-
-    ``down``: 2L x d x m, ``up``: 2L x m x d, truncated N(0, std^2). Trainable parameters: 2L (2 d m + m + d).
-    """
+    ``down``: 2L x d x m, ``up``: 2L x m x d, truncated N(0, std^2). Trainable parameters: 2L (2 d m + m + d)."""
 
     config = BottleneckConfig
 
@@ -70,8 +66,7 @@ class Pfeiffer(Houlsby):
     """u = LN(f + x); f' = f + W_up act(W_down u + b_down) + b_up, once per layer, after the feed-forward.
 
     x is the residual and LN the layer's final LayerNorm, which then closes the layer once more: LN(x + f').
-    Trainable parameters: L (2 d m + m + d).
-    """
+    Trainable parameters: L (2 d m + m + d)."""
 
     def sublayers_of(self, cfg: BottleneckConfig) -> tuple[str, ...]:
         return ("FFN",)

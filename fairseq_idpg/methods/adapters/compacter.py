@@ -2,13 +2,12 @@
 
 Paper: "Compacter: Efficient Low-Rank Hypercomplex Adapter Layers" (Karimi Mahabadi et al., NeurIPS 2021),
 https://arxiv.org/abs/2106.04647
-
 compacter is the IDPG paper's (Appendix A.1.2), compacter-shared the authors' own.
 
 Differs from the paper in:
-- compacter: every adapter has its own A, LayerNorms are frozen, all of A, s, t and b_down start from
-  N(0, 0.05^2) and b_up from N(0, 0.02^2), dropout 0.1 on hidden layer and output: what the IDPG paper counts and
-  its released code does. It does not start at the identity: W has a standard deviation of 2.5e-4, b_up of 0.02.
+- compacter, as the IDPG paper counts and its code does: every adapter has its own A, LayerNorms are frozen, dropout is
+  0.1 on hidden layer and output. A, s, t and b_down start from N(0, 0.05^2), b_up from N(0, 0.02^2): not at the
+  identity, since W has a standard deviation of 2.5e-4.
 - compacter-shared: RoBERTa instead of T5, so each adapter stands in a post-norm layer; m = 16 is the IDPG paper's.
 """
 
@@ -39,8 +38,7 @@ class Compacter(AdapterMethod):
     """f' = f + W_up act(W_down f + b_down) + b_up as ``adapter`` has it, with W = sum_i A_i (x) (s_i t_i^T).
 
     Down and up projection of an adapter share its A: ``a`` N x n x n x n, N = 2L. ``down_s`` and ``up_t`` are
-    N x n x d/n, ``down_t`` and ``up_s`` N x n x m/n. Trainable parameters: 2L (3 d + 3 m + n^3).
-    """
+    N x n x d/n, ``down_t`` and ``up_s`` N x n x m/n. Trainable parameters: 2L (3 d + 3 m + n^3)."""
 
     config = CompacterConfig
     drops_hidden = True
@@ -67,6 +65,7 @@ class Compacter(AdapterMethod):
         nn.init.normal_(self.up_bias, std=RELEASED_UP_BIAS_STD)
 
     def matrices(self) -> tuple[Tensor, Tensor]:
+        # B_i = s_i t_i^T of all adapters: N x n x d/n x m/n and N x n x m/n x d/n
         down, up = (s[..., None] * t[..., None, :] for s, t in ((self.down_s, self.down_t), (self.up_s, self.up_t)))
         return kronecker_sum(self.a, down), kronecker_sum(self.a, up)
 

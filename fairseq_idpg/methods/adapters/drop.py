@@ -3,9 +3,8 @@
 Paper: "AdapterDrop: On the Efficiency of Adapters in Transformers" (Rücklé et al., EMNLP 2021),
 https://arxiv.org/abs/2010.11918
 
-Differs from the paper in: the paper drops 5 of 12 layers; other depths keep the proportion. The LayerNorms stay
-frozen, as with ``adapter``. With --adapter-drop-random AdapterHub draws 0 to L - 2 and evaluates with all adapters:
---adapter-drop 0.
+Differs from the paper in: depths other than 12 layers keep its proportion of 5. The LayerNorms stay frozen, as with
+``adapter``. With --adapter-drop-random AdapterHub draws 0 to L - 2 and evaluates with all adapters: --adapter-drop 0.
 """
 
 from dataclasses import dataclass, replace
@@ -39,8 +38,7 @@ class AdapterDrop(Houlsby):
     """``adapter`` in the layers from the n-th on; those of layers below n are not built, or, if n is drawn, not used.
 
     Below layer n the frozen backbone runs without gradient. Trainable parameters: 2 (L - n) (2 d m + m + d); 2 L (...)
-    if n is drawn.
-    """
+    if n is drawn."""
 
     config = AdapterDropConfig
 

@@ -1,7 +1,6 @@
 """LoRA: a change of low rank beside frozen matrices.
 
 Paper: "LoRA: Low-Rank Adaptation of Large Language Models" (Hu et al., ICLR 2022), https://arxiv.org/abs/2106.09685
-
 lora adapts the query and value projections, as the authors do; lora-all all six matrices of a layer. ``predict`` adds
 the change to the matrices, in memory alone, unless another method reads M(x).
 
@@ -54,8 +53,7 @@ class LoRA(Method):
 
     ``a``: name of a Linear -> N x r x in, ``b``: name -> N x out x r, for N layers. A starts uniform in
     ±1/sqrt(in), B at 0: training begins with the untouched backbone. Trainable parameters: N r (in + out) for each
-    Linear of a layer, 2 L · 2 d r for query and value.
-    """
+    Linear of a layer, 2 L · 2 d r for query and value."""
 
     config = LoRAConfig
     slots = ("projection",)
@@ -76,6 +74,7 @@ class LoRA(Method):
     def injection(self, representation: Tensor | None) -> Injection:
         if self.merged:
             return NOTHING
+        # alpha / r counts in B, once a pass, and not in each output
         additions = dict.fromkeys(self.layers, NO_ADDITIONS)
         for name in self.a:
             # unbind, not indexing: its gradient is one stack instead of N tensors of the whole size
@@ -84,7 +83,6 @@ class LoRA(Method):
         return Injection(projection=lambda layer: additions.get(layer, NO_ADDITIONS))
 
     def _change(self, a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-        """... x in -> ... x out."""
         return F.linear(F.linear(self.dropout(x), a), b)
 
     @torch.no_grad()

@@ -8,7 +8,7 @@ Code: https://github.com/jxhe/unify-parameter-efficient-tuning (``MHAdapter_Laye
 Differs from the released code in:
 - beside attention the adapter is added to the sublayer's output, as the paper's table has it. There it stands in front
   of the output projection, behind a LayerNorm of its own and without s; on RoBERTa it stops with an error.
-- two adapters a layer are built there, of which one is used.
+- one adapter a layer is built, not two of which one is used.
 - s is 1 or 4 in the presets; its GLUE script takes s = 2, and leaves the head as it was drawn. m = 16 is that script's.
 - all start with W_up = 0, as its scaled ones; its scripts draw the others' matrices from N(0, 0.02^2).
 - its sequential adapter behind attention has a LayerNorm in front and stands before the sublayer's dropout.
@@ -58,9 +58,7 @@ class ParallelConfig(ScaledConfig):
 
 class ScaledAdapters(AdapterMethod):
     """N adapters s W_up ReLU(W_down x + b_down) + s b_up, with dropout on the hidden layer.
-
-    ``scale``: N, if it is learned. At the start W_up is 0, so that training begins with the untouched backbone.
-    """
+    ``scale``: N, if it is learned. At the start W_up is 0, so that training begins with the untouched backbone."""
 
     config = ScaledConfig
     drops_hidden, drops_output = True, False
@@ -90,10 +88,8 @@ class ParallelAdapters(ScaledAdapters):
     """f' = f + s (W_up ReLU(W_down x + b_down) + b_up), x the input of the sublayer whose output is f: LN(x + f').
 
     With ``--adapter-reads output`` f replaces the x that is multiplied: the paper's sequential adapter.
-
     ``down``: N x d x m, uniform in ±1/sqrt(d) (Kaiming, as LoRA's A); ``up``: N x m x d, 0; N = L, or 2 L with both
-    sublayers. Trainable parameters: N (2 d m + m + d), and N of a learned s.
-    """
+    sublayers. Trainable parameters: N (2 d m + m + d), and N of a learned s."""
 
     config = ParallelConfig
 
@@ -121,8 +117,7 @@ class MultiHeadAdapters(ScaledAdapters):
 
     q_h = W_q,h x + b_q,h are the frozen queries of head h, w = d/H wide. ``down``: L x H x w x m, uniform in
     ±1/sqrt(w); ``up``: L x H x m x w, 0; ``down_bias``: L x H x m. Trainable parameters: L (2 d m + H m + d), and L of
-    a learned s.
-    """
+    a learned s."""
 
     slots = ("projection",)
     stands = "beside the heads of"

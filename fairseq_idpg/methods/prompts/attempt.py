@@ -5,11 +5,9 @@ Paper: "ATTEMPT: Parameter-Efficient Multi-task Tuning via Attentional Mixtures 
 ``attn_method`` sub), from which t, m, the missing biases and all starting values are.
 
 Differs from the paper in:
-- One task is trained: its attention network is its own, or starts from another task's run of this method (--prompt-init
-  saved). Training one network on several tasks at once is not here.
-- T is e d, what the learned temperature of the code begins with, and 2087 for d = 768, the number of its script for one
-  task; 2000 is its default. RoBERTa's word embeddings are smaller than T5's, so that the weights are nearly even there;
-  at --attempt-temperature 10 they are not.
+- A run trains one task: its attention network is its own, or starts from another task's (--prompt-init saved).
+- T is e d, where the code's learned temperature begins: 2087 for d = 768, as in its script for one task; its default is
+  2000. RoBERTa's word embeddings are smaller than T5's: the weights are nearly even, at --attempt-temperature 10 not.
 - The largest value of each width is taken over an input's tokens alone; the released code pads to 256 and counts pads.
 - Prompts above the input, late ones, keys and values are mixed by the same weights, a prompt's key then being the
   largest values of its rows at all places.
@@ -59,8 +57,7 @@ class ATTEMPT(PromptMethod):
 
     x: B x d, the largest values of an input's word embeddings; K: (n + 1) x d, those of each prompt's rows. ``table``:
     places x rows x d, the task's own prompt; ``sources``: n x places x rows x d, frozen and saved with it.
-    Trainable parameters: places rows d + 2 d m + 2 d.
-    """
+    Trainable parameters: places rows d + 2 d m + 2 d."""
 
     config = ATTEMPTConfig
     reads_words = True
@@ -107,6 +104,7 @@ class ATTEMPT(PromptMethod):
 
     def weights(self, words: States, prompts: Tensor) -> Tensor:
         """a: B x (n + 1), from (n + 1) x places x rows x d ``prompts``."""
+        # pads are no tokens: they must not be an input's largest value
         x = words.x if words.padding is None else words.x.masked_fill(words.padding.t()[..., None], -math.inf)
         query = self.layer_norm(self.up(F.silu(self.down(x.amax(0)))))
         return (query @ prompts.flatten(1, 2).amax(1).t() / self.temperature).softmax(1)
@@ -120,6 +118,7 @@ class ATTEMPT(PromptMethod):
             if not mixed:
                 mixed.append(self.weights(words_of(states), prompts))
             (weights,), rows = mixed, of_places[place]
+            # the own prompt counts whole, and once more among those that are mixed
             return rows[-1] + (weights @ rows.flatten(1)).unflatten(1, rows.shape[1:])
 
         return prompt_at

@@ -108,10 +108,8 @@ class GeneratorConfig(PromptConfig):
 
 def parse_places(text: str, layers: int, needs_input: bool = True) -> tuple[int, ...]:
     """``first`` | ``all`` | ``middle`` | ``0,4,8`` -> the places of a prompt in rising order.
-
-    Place 0 is the input, or the states that enter layer 0; place i > 0 is the hidden states between layer i - 1 and
-    layer i. There is no place after the last layer: no layer would read it. ``needs_input``: whether places above read
-    rows that the input's prompt makes; InputError if place 0 is missing then.
+    Place 0 is the input, or the states that enter layer 0; place i > 0 the hidden states between layers i - 1 and i.
+    ``needs_input``: places above read rows that the input's prompt makes; raise InputError if place 0 is missing then.
     """
     if text == "first":
         return (0,)
@@ -128,21 +126,11 @@ def parse_places(text: str, layers: int, needs_input: bool = True) -> tuple[int,
 
 
 class PromptMethod(Method):
-    """Base of the prompt methods.
+    """Base of the prompt methods."""
 
-    Attributes:
-        prompt_length: rows that the task reserves in every example: t, or 0 for keys and values and late rows.
-        rows: rows made for each place: t, or 2 t (t keys, then t values).
-        places: where a prompt enters, see ``parse_places``.
-        insertion: ``add``, ``replace``, ``key-value``, ``key-value-input`` or ``late``.
-        in_input: whether the prompt has rows in the input.
-        reads_words: whether the input's rows are made from the text's word embeddings.
-        shared: what ``initial_rows`` are, in words; None where inputs share no rows.
-        shows_no_example: why analyses cannot show the rows of a single example, in words that follow the method's name;
-            None where they can. A method whose rows depend on the input replaces both.
-    """
-
-    reads_words = False
+    reads_words = False  # the input's rows are made from the text's word embeddings
+    # for analyses; a method whose rows depend on the input replaces both: what ``initial_rows`` are, None where inputs
+    # share no rows; and, after the method's name, why the rows of one example cannot be shown, None where they can
     shared: str | None = "the same prompt for every input"
     shows_no_example: str | None = "has the same prompt for every input"
 
@@ -152,6 +140,7 @@ class PromptMethod(Method):
         prefix = self.insertion in PREFIX
         self.in_input = not prefix and self.insertion != LATE
         self.prompt_length = cfg.prompt_length if self.in_input else 0
+        # rows made for each place: t, or t keys and then t values
         self.rows = 2 * cfg.prompt_length if prefix else cfg.prompt_length
         self.prefix_dropout = QuickDropout(cfg.prefix_dropout)
         self.layers = self.places = parse_places(str(cfg.prompt_layers), geometry.layers, self.in_input)
@@ -163,10 +152,7 @@ class PromptMethod(Method):
     @abstractmethod
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         """Begin one forward pass and return what gives each place its rows.
-
-        Args:
-            representation: M(x), B x d, None without a ``representation`` of the method; as for ``injection``.
-        """
+        ``representation`` is M(x) as for ``injection``."""
 
     def injection(self, representation: Tensor | None) -> Injection:
         """Rows for the input now, rows for the layers when they are reached."""
@@ -179,6 +165,7 @@ class PromptMethod(Method):
             rows = before(layer, states)
             if rows is None:
                 return None
+            # rows shared by the batch are expanded first, so that each example has its own draw
             if self.training and self.prefix_dropout.p:
                 rows = self.prefix_dropout(rows.expand(states.x.size(1), -1, -1))
             keys, values = rows.chunk(2, dim=1)
@@ -191,6 +178,7 @@ class PromptMethod(Method):
         injection = Injection(input=partial(prompt_at, 0) if self.reads_words else prompt_at(0, None))
         if self.places == (0,):
             return injection
+        # what stands behind layer l is what layer l + 1 reads
         return replace(injection, hidden=lambda layer, x: before(layer + 1, x), insertion=self.insertion)
 
     def without_effect(self, cfg: Any) -> dict[str, str]:

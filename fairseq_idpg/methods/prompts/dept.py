@@ -5,12 +5,12 @@ https://arxiv.org/abs/2309.05173; code: https://github.com/ZhengxiangShi/Decompo
 
 Differs from the paper in:
 - A B has the factor alpha / sqrt(r) of the released code, of which the paper does not speak; --words-alpha.
-- A starts Kaiming-uniform and B at 0, as released. The prompt starts from N(0, 0.02^2); released: from a text again and
-  again, the same for any data, --prompt-init text --prompt-init-text "Classify this text is postive or not:" (its
-  spelling), or from N(0, 1), --prompt-init standard-normal.
-- Texts need not be padded to M tokens: tokens after the M-th get nothing, and pads neither.
+- A starts Kaiming-uniform and B at 0, as released; the prompt from N(0, 0.02^2). Released are one text for any data,
+  --prompt-init text --prompt-init-text "Classify this text is postive or not:" (its spelling), and N(0, 1),
+  --prompt-init standard-normal.
+- Texts need not be padded to M tokens: pads and tokens after the M-th get nothing.
 - The released wrapper for classification leaves A and B out; its language models, which add them, are followed.
-The pair has its own learning rate there: here with --optimizer grouped_adam --words-lr.
+- The pair has a learning rate of its own only with --optimizer grouped_adam --words-lr.
 """
 
 import math
@@ -86,9 +86,7 @@ class PromptWithWords(TaskPrompts):
 class DePT(PromptWithWords):
     """P = table, and E_j + alpha / sqrt(r) (A B)_j for the word embedding of token j < M.
 
-    The prompt enters where any other does.
-    Trainable parameters: places rows d + r (M + d).
-    """
+    Trainable parameters: places rows d + r (M + d)."""
 
     config = DePTConfig
 

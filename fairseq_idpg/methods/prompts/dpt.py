@@ -13,9 +13,5 @@ from ..registry import register_preset
 from .task_prompts import TaskPrompts
 
 register_preset(
-    "dpt",
-    TaskPrompts,
-    prompt_length=100,
-    prompt_reparameterization="low-rank",
-    reparameterization_hidden_size=10,
+    "dpt", TaskPrompts, prompt_length=100, prompt_reparameterization="low-rank", reparameterization_hidden_size=10
 )

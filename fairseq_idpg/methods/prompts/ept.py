@@ -4,16 +4,14 @@ Paper: "Efficient Prompt Tuning by Multi-Space Projection and Prompt Fusion" (La
 https://arxiv.org/abs/2405.11464; no code was published.
 
 Where the paper leaves a choice or contradicts itself:
-- fusion: its einsum bpl,bpd->bpd sums the softmax over l, so that P_f = 2 P_s ('printed'); the words around it speak of
-  what the low-rank rows know, so that P_f = P_s + softmax(P_s (A B)^T / sqrt d) (A B) ('lowrank', here the default), of
-  all M rows, however short a text is; P_f is said to have M rows, and has s, as what it is added to;
-- A B has no factor, unlike DePT's; A and B come from an SVD of a long prompt of 100 frequent words that is "aligned"
-  with M rows: with rows of zeros, or repeated (--ept-init-align); the singular values go to A, to both, or to neither
-  (--ept-init-split);
+- fusion: its einsum bpl,bpd->bpd sums the softmax over l, so that P_f = 2 P_s ('printed'). The words around it have
+  P_f = P_s + softmax(P_s (A B)^T / sqrt d) (A B) ('lowrank', the default), of all M rows, however short a text is.
+  P_f is said to have M rows, and has s, as what it is added to;
+- A B has no factor, unlike DePT's. A and B come from an SVD of a long prompt of 100 frequent words, "aligned" with M
+  rows: by zeros, or repeated (--ept-init-align). Its values go to A, to both, or to neither (--ept-init-split);
 - the experts' inner width is written with the letter of the longest input: --ept-hidden-size, 256. Its 76.8K parameters
   are counted without them: P is folded after training, and --no-save-optimizer-state keeps P, A and B alone;
-- an ablation without fusion leaves P_f = P_s, one without experts P_amend = 0, one without decomposition adds nothing
-  to the words, and has no A B to attend to.
+- ablations: P_f = P_s without fusion, P_amend = 0 without experts, and no A B without decomposition.
 """
 
 import math
@@ -87,9 +85,7 @@ def low_rank(rows: Tensor, rank: int, split: str) -> tuple[Tensor, Tensor]:
 
 class Experts(nn.Module):
     """sum_i g_i(p) (W_i2 ReLU(W_i1 p + b_i1) + b_i2), g = softmax(W p + b), for each row p of a prompt.
-
-    n (2 d h + h + d) + n (d + 1) parameters for n experts h wide. They start as PyTorch's Linears do.
-    """
+    n (2 d h + h + d) + n (d + 1) parameters for n experts h wide. They start as PyTorch's Linears do."""
 
     def __init__(self, count: int, width: int, hidden: int):
         super().__init__()
@@ -122,6 +118,7 @@ class FusedPrompt(nn.Module):
     def forward(self, added: Any) -> Tensor:
         """places x t x d, from A B (M x d), which lowrank alone needs."""
         rows: Tensor = self.rows
+        # P_f; the experts read P_s, not this
         fused = rows
         if self.fusion == "lowrank":
             fused = rows + (rows @ added.t() / math.sqrt(rows.size(-1))).softmax(-1) @ added
@@ -134,8 +131,7 @@ class EPT(PromptWithWords):
     """P = P_f + P_amend, see ``FusedPrompt``, and E_j + (A B)_j for the word embedding of token j < M.
 
     While it is trained: s d + r (M + d) parameters and those of the experts; folded: s d + r (M + d). At several places
-    each has its own P_s, and all share A B and the experts.
-    """
+    each has its own P_s, and all share A B and the experts."""
 
     config = EPTConfig
     folded_remedy = Method.folded_remedy
@@ -171,6 +167,7 @@ class EPT(PromptWithWords):
                 "--ept-init-split first"
             )
         network: Any = self.reparameterization
+        # at each place the long prompt's first rows start P_s; that of the first place gives A and B
         long = torch.empty(len(self.places), length, self.width).normal_(std=TABLE_STD)
         set_initial_rows(self, cfg, words, long)
         network.rows.copy_(long[:, : self.rows])

@@ -2,20 +2,17 @@
 
 Paper: "Leveraging Self-Attention for Input-Dependent Soft Prompting in LLMs" (Muppidi et al., ACL 2025),
 https://arxiv.org/abs/2506.05629; no code was published.
-
-Its m is --prompt-layers with --prompt-insertion late, and --prompt-insertion add --prompt-layers first for m = 0 (or
---prompt-layers 0: behind the embeddings' LayerNorm, without positions). Best are 11 to 13 of RoBERTa-large (Figure 2):
---prompt-layers middle is 13.
+Its m is --prompt-layers with --prompt-insertion late; m = 0 is --prompt-insertion add --prompt-layers first (late, 0:
+behind the embeddings' LayerNorm, without positions). Best are 11 to 13 of RoBERTa-large (Figure 2); middle is 13.
 
 Where the paper leaves a choice or contradicts itself:
 - biases: the text has them, the counts of its Tables 12 and 13 have none: none, or --generator-bias true;
 - the ReLU after W_up: equation (2) has it, the text has none: it is there, or --id-spam-output linear;
 - the text resizes to d x t: here the flat vector is read as t rows;
-- pads: it does not say; they are left out of the softmax and of the mean, since a prompt would otherwise depend on the
-  longest example of its batch;
+- pads: left out of softmax and mean, since a prompt would otherwise depend on the longest example of its batch;
 - its counts fit t = 5, c = 64, and no c fits the t = 10 of its text; where its dropout is: on the rows;
-- E are the token embeddings: without positions, or --generator-input embeddings. What it reads at an inner layer is
-  these too; --generator-input states reads the states below that layer.
+- E are the token embeddings at any layer: without positions, or --generator-input embeddings. --generator-input states
+  reads the states below the layer.
 """
 
 from dataclasses import dataclass
@@ -48,11 +45,7 @@ class IDSPAMConfig(StatePromptConfig):
 
 
 class AttentionGenerator(StateGenerator):
-    """W_up ReLU(W_down A), A = mean over tokens of softmax((E W_Q)(E W_K)^T / sqrt d) (E W_V), one head of width d.
-
-    The mean of the weights is taken before E and W_V are applied, and W_K^T to the queries, which is the same and needs
-    neither T x d values nor keys.
-    """
+    """W_up ReLU(W_down A), A = mean over tokens of softmax((E W_Q)(E W_K)^T / sqrt d) (E W_V), one head of width d."""
 
     def __init__(self, width: int, hidden: int, rows: int, bias: bool, attention: bool):
         super().__init__(width, hidden, rows * width, bias)
@@ -71,6 +64,7 @@ class AttentionGenerator(StateGenerator):
         weights = states.weights  # B x 1 x T
         if not self.attention:
             return (weights @ x)[:, 0]
+        # W_K^T is applied to the queries, and E and W_V to the mean of the weights: the same without keys and values
         scores = self.query(x) @ self.key.weight @ x.transpose(1, 2) * self.width**-0.5
         if states.padding is not None:
             scores = scores.masked_fill(states.padding[:, None], float("-inf"))
@@ -80,8 +74,7 @@ class AttentionGenerator(StateGenerator):
 class IDSPAM(StatePrompts):
     """P_l = drop(ReLU(W_up ReLU(W_down A_l))), see ``AttentionGenerator``.
 
-    Parameters at one place: 3 d^2 + c d + c t d, and c + t d with biases; c = m, the generator's hidden size.
-    """
+    Parameters at one place: 3 d^2 + c d + c t d, and c + t d with biases; c = m, the generator's hidden size."""
 
     config = IDSPAMConfig
 

@@ -3,11 +3,11 @@
 Paper: "IDPG: An Instance-Dependent Prompt Generation Method" (Wu et al., NAACL 2022),
 https://arxiv.org/abs/2204.04497, Section 3, ablations of Section 4.5.3 and Appendix A.5.1.
 
-Differs from the paper in: above the input a layer's prompt is added to the hidden states at the prompt's places, as in
-the released code; Section 3.2.2 says prepended, which --prompt-insertion replace and key-value are. b_i is that of W2,
-t d wide, as A.1.2 counts it; Section 3.2.2 has it in R^m. The mean of (5) is over the words that have a vector, as in
-the released code, not over all k. GELU, the generator's dropout of 0.1 on M(x) and hidden layer, and starting values
-are the released code's: the paper names none of them (Table 4 has one dropout, 0.1).
+Differs from the paper in: above the input a layer's prompt is added to the hidden states at the prompt's places, as
+released; Section 3.2.2 says prepended, which --prompt-insertion replace and key-value are. b_i is that of W2, t d wide,
+as A.1.2 counts it; Section 3.2.2 has it in R^m. The mean of (5) is over the words that have a vector, as released, not
+over all k. GELU, dropout of 0.1 on M(x) and the hidden layer, and starting values are the released code's: the paper
+has only one dropout, 0.1 (Table 4).
 Differs from the released code in: M(x) is computed without dropout unless --representation-dropout; S-IDPG-PHM shares
 one A between W1 and W2, as the paper counts it, unless --phm-shared-a false; the residual's LayerNorms are those of
 Appendix A.5.1 unless --generator-residual-norm released.
@@ -80,9 +80,7 @@ class IDPGConfig(GeneratorConfig):
 
 class Generator(nn.Module, ABC):
     """G(c) = W2 drop(GELU(W1 c + b1)), without the output bias, which may belong to a layer.
-
-    ``c``: B x d -> B x (t d). b1 (``hidden_bias``) has m entries. Subclasses say how W1 and W2 are made.
-    """
+    ``c``: B x d -> B x (t d). b1 (``hidden_bias``) has m entries."""
 
     def __init__(self, hidden: int, dropout: float):
         super().__init__()
@@ -97,6 +95,7 @@ class Generator(nn.Module, ABC):
         """G for all layers of one pass: W1 and W2 are built once, and GELU(W1 c + b1) once for layers with one c."""
         down, up = self.matrices()
 
+        # dropout stays outside, so that each layer has its own draw
         @lru_cache(maxsize=1)
         def hidden(c: Tensor) -> Tensor:
             return F.gelu(c @ down + self.hidden_bias)
@@ -120,10 +119,8 @@ class DenseGenerator(Generator):
 
 class PHMGenerator(Generator):
     """PHM: W1 = sum_i A_i (x) B_i and W2 = sum_i A'_i (x) B'_i.
-
     With ``shared_a`` A' = A, as the paper counts S-IDPG; otherwise each has its own.
-    Parameters: n^3 (shared) or 2 n^3, + d m / n + m + m t d / n.
-    """
+    Parameters: n^3 (shared) or 2 n^3, + d m / n + m + m t d / n."""
 
     def __init__(self, width: int, hidden: int, out: int, dropout: float, n: int, shared_a: bool):
         super().__init__(hidden, dropout)
@@ -151,16 +148,12 @@ class IDPG(PromptMethod):
     L everything per place.
 
     Table 7 (Appendix A.5.1), at the input prompt only:
-
         residual          P_0 <- c_0 + P_0
         layer norm        P_0 <- LN_g(P_0)
         both              P_0 <- LN_g(LN_c(c_0) + LN_r(P_0))
-
     Each LayerNorm has 2 d parameters. The released code has c_0 + LN_r(P_0) and LN_g(c_0 + LN_r(P_0)).
-
     ``bias``: 1 or places x t x d, from N(0, 0.02^2); zero for the single-layer DNN, whose bias is a Linear's in
-    the released code.
-    """
+    the released code."""
 
     config = IDPGConfig
     shared, shows_no_example = "output bias of the generator", None
@@ -228,6 +221,7 @@ class IDPG(PromptMethod):
             row = row_of[place]
             # a copy: a view kept for W1's gradient would keep the layer's whole output
             c = states.sentence.clone() if place and self.from_previous_layer else c0
+            # a single generator, and a single bias, is that of all places
             prompt = generators[row % len(generators)](c).view(c.size(0), self.rows, -1)
             prompt = prompt + biases[row % len(biases)]
             return prompt if place else self._refine(prompt, c0)
@@ -235,7 +229,7 @@ class IDPG(PromptMethod):
         return prompt_at
 
     def _refine(self, prompt: Tensor, c0: Tensor) -> Tensor:
-        """Apply the residual and LayerNorm variants of Table 7: B x t x d -> B x t x d."""
+        # the variants of Table 7; LayerNorms that a variant lacks are identities
         if self.residual:
             prompt = self.representation_layer_norm(c0)[:, None] + self.residual_layer_norm(prompt)
         return self.prompt_layer_norm(prompt)

@@ -3,15 +3,13 @@
 Paper: "Late Prompt Tuning: A Late Prompt Could Be Better Than Many Prompts" (Liu et al., Findings of EMNLP 2022),
 https://arxiv.org/abs/2210.11292; code: https://github.com/xyltt/LPT
 
-Its k counts layers from 1 and joins after layer k: --prompt-layers k, because that counts from 0 and joins before.
-Its code runs k = 12 of 24, its best is 13, which is --prompt-layers middle.
+Its k counts layers from 1 and joins after layer k: --prompt-layers k, which counts from 0 and joins before. Its code
+runs k = 12 of 24, its best is 13, --prompt-layers middle.
 
-Differs from the paper in: a classification head is trained; --predict-with mlm: the masked language model's with
-verbalisers, as published.
-Differs from its code in: at k = 0, where that has nothing to join, rows join too, but for NPG, for which ``<s>`` is the
-same in every input; the generators' pooling runs for the whole batch at once; rows stand behind the text instead of in
-front, which is the same without positions; --prompt-init vocabulary, the other start of lpt-naive, draws no special
-tokens.
+Differs from the paper in: a classification head is trained; --predict-with mlm: the LM head with verbalisers, as there.
+Differs from its code in: at k = 0 rows join too, but for NPG, for which ``<s>`` is the same in every input; pooling
+runs for the whole batch at once; rows stand behind the text, which is the same without positions; --prompt-init
+vocabulary, the other start of lpt-naive, draws no special tokens.
 """
 
 from collections.abc import Callable
@@ -35,19 +33,14 @@ Pool = Callable[[Tensor, Tensor], Tensor]
 
 def adaptive_bins(states: States, x: Tensor, bins: int) -> tuple[Tensor, Tensor]:
     """The n real tokens of each example in ``bins`` bins that may overlap: j covers [floor(j n/t), ceil((j+1) n/t)).
-
-    Args:
-        x: T x B x m, of each token.
-
-    Returns:
-        B x bins x w x m, and B (or 1) x bins x w, which of these are in the bin; w is as wide as any bin can be.
-    """
+    ``x``: T x B x m -> B x bins x w x m, and B (or 1) x bins x w, which of these are in the bin; w fits any bin."""
     length, batch, _ = x.shape
     if states.padding is None:
         count = torch.full((1, 1), length, device=x.device)
     else:
         count = (~states.padding).sum(1, keepdim=True)
     j = torch.arange(bins, device=x.device)
+    # B (or 1) x bins, the first token and the one behind the last, then B (or 1) x bins x w indices from the first on
     begin = j * count // bins
     end = ((j + 1) * count + bins - 1) // bins
     index = begin[..., None] + torch.arange(min(length, -(-length // bins) + 1), device=x.device)
@@ -118,8 +111,7 @@ class LPTConfig(StatePromptConfig):
 class LatePrompts(StatePrompts):
     """P_l = drop(G(H_l) + b_l): G by ``--lpt-generator``.
 
-    Parameters at one place: npg d m + m + m t d + t d; mppg, appg 2 d m + m + d, however many rows.
-    """
+    Parameters at one place: npg d m + m + m t d + t d; mppg, appg 2 d m + m + d, however many rows."""
 
     config = LPTConfig
 

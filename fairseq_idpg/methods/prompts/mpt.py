@@ -5,10 +5,9 @@ https://arxiv.org/abs/2303.02861; code of its target stage, by its authors: hugg
 ``multitask_prompt_tuning``.
 
 Differs from the paper in:
-- The source stage, in which the shared prompt is distilled from the prompts of several tasks while all of them are
-  trained, is not here: a run trains one task. The shared prompt starts from one source prompt, from the mean of several
-  (--source-prompts), or as --prompt-init says, and is trained with the matrix as in the target stage. --prompt-init
-  saved takes prompt and matrix of one task over (peft's EXACT_SOURCE_TASK).
+- A run trains one task: the source stage, which distils the shared prompt from several tasks' prompts, is not here. The
+  shared prompt starts from one source prompt or the mean of several (--source-prompts), or as --prompt-init says.
+  --prompt-init saved takes prompt and matrix of one task over (peft's EXACT_SOURCE_TASK).
 - The matrix starts with ones, so that training begins with the shared prompt itself; peft's starts from N(0, 0.02^2)
   (--mpt-init normal), the paper's from those of the source tasks.
 """
@@ -60,8 +59,7 @@ class SharedPrompt(nn.Module):
 class MPT(TaskPrompts):
     """P = P* o (u v^T), see ``SharedPrompt``; folded into a table once it is trained.
 
-    Trainable parameters: places (rows d + rows + d).
-    """
+    Trainable parameters: places (rows d + rows + d)."""
 
     config = MPTConfig
     folded_remedy = Method.folded_remedy

@@ -6,7 +6,6 @@ E: (K_1, V_1, ..., K_L, V_L) = W2 tanh(W1 E + b1) + b2, h hidden units, 512 in t
 (https://github.com/XiangLi1999/PrefixTuning). Trained: t d + d h + h + 2 L d (h + 1) numbers; folded: 2 L t d. t = 20
 is ours: the paper finds 10 best for tables and 200 for summaries, and has no classification. E starts from N(0, 1), the
 network as torch draws it. Its ablations are options:
-
 - without network, rows from N(0, 1): --prompt-reparameterization none --prompt-init standard-normal;
 - embedding-only: --prompt-insertion add --prompt-layers first;
 - infix, [x; INFIX; y]: --prompt-insertion replace --prompt-position 2, in front of the second sentence.
@@ -14,8 +13,7 @@ network as torch draws it. Its ablations are options:
 mam: "Towards a Unified View of Parameter-Efficient Transfer Learning" (He et al., ICLR 2022),
 https://arxiv.org/abs/2110.04366: a prefix, and the scaled parallel adapter beside the feed-forward. t = m = 16 and
 h = 800 are those of the GLUE script in https://github.com/jxhe/unify-parameter-efficient-tuning, whose s is 2; s = 4
-here is the paper's for XSum. ``run_scripts/README.md`` has its prefix with LoRA, whose s is alpha / r; its scripts have
-alpha = 204 and 408.
+here is the paper's for XSum. ``run_scripts/README.md`` has its prefix with LoRA: alpha = 204 and 408 in its scripts.
 
 Differs from the papers in:
 - the text keeps the positions that it has without a prefix, as in He et al.'s code; peft shifts them. P-tuning v2's

@@ -4,8 +4,8 @@ Paper: "SMoP: Towards Efficient and Effective Prompt Tuning with Sparse Mixture-
 https://aclanthology.org/2023.emnlp-main.884; code: https://github.com/jyjohnchoi/SMoP
 
 Differs from the paper in:
-- Its loss has no load-balancing term unless --smop-balance: the released code computes one, 0.01 times what
-  ``imbalance`` gives, and adds it in one version (240e096) and not in another (34da5e2).
+- Its loss has no load-balancing term unless --smop-balance: released is 0.01 times what ``imbalance`` gives, added in
+  one version (240e096) and not in another (34da5e2).
 - Each example has its own prompt in any batch; in the released code with k = 1 it is the sum of the chosen ones of the
   whole batch, times its own weight. Its wrapper for classification ends with a TypeError; the other one is followed.
 - Prompts above the input, late ones, keys and values are chosen by the same weights.
@@ -57,8 +57,7 @@ class SMoP(PromptMethod):
 
     ``table``: places x (n rows) x d, prompt after prompt, from N(0, 1) in ``smop``, as released; ``router``: W, n x d,
     starts orthogonal. The chosen p are not made to sum to 1: they alone give W a gradient.
-    Trainable parameters: places n rows d + n d.
-    """
+    Trainable parameters: places n rows d + n d."""
 
     config = SMoPConfig
     reads_words = True
@@ -99,9 +98,7 @@ class SMoP(PromptMethod):
 
     def imbalance(self, logits: Tensor) -> Tensor:
         """n sum_i f_i p_i over a batch: f_i prompt i's share of what was chosen, p_i its mean weight.
-
-        1 for even choices and weights, n where one prompt has all; f has no gradient.
-        """
+        1 for even choices and weights, n where one prompt has all; f has no gradient."""
         p = logits.float().softmax(1)
         shares = torch.zeros_like(p).scatter(1, p.topk(self.chosen, dim=1).indices, 1 / self.chosen).mean(0)
         return self.prompts * (shares * p.mean(0)).sum()
@@ -111,6 +108,7 @@ class SMoP(PromptMethod):
         tables = self.table.unbind()  # not indexing: its gradient is one stack instead of N tensors of the whole size
 
         def prompt_at(place: int, states: Any) -> Tensor:
+            # the first place to be reached chooses, for all
             if not chosen:
                 words = words_of(states)
                 mean = (words.weights @ words.x.transpose(0, 1))[:, 0]

@@ -52,8 +52,7 @@ def read_sources(
     method: PromptMethod, cfg: Any, words: WordEmbeddings, paths: list[str], flag: str = "--source-prompts"
 ) -> Tensor:
     """n x places x rows x d, the prompts of n checkpoints.
-
-    InputError if one holds no task prompt, one of another size or at other places, or was trained on another backbone.
+    Raise InputError if one has no task prompt, another size, places or insertion, or was trained on another backbone.
     """
     return torch.stack([_read_source(method, cfg, words, path, flag) for path in paths])
 
@@ -64,7 +63,7 @@ def _read_source(method: PromptMethod, cfg: Any, words: WordEmbeddings, path: st
     rows = _task_prompt(tensors, what)
     wanted = (len(method.places), method.rows, words.embeddings.size(1))
     insertion, layers = (str(options.get(name)) for name in ("prompt_insertion", "prompt_layers"))
-    places = None
+    places = None  # layers that this backbone lacks are other places
     with contextlib.suppress(InputError):
         places = parse_places(layers, cfg.encoder_layers, needs_input=False)
     if rows.shape != wanted or insertion != method.insertion or places != method.places:

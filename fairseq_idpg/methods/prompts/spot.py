@@ -4,13 +4,13 @@ Paper: "SPoT: Better Frozen Model Adaptation through Soft Prompt Transfer" (Vu e
 https://arxiv.org/abs/2110.07904. The code published with it (google-research/prompt-tuning, ``prompt_tuning/spot`` at
 0803093) starts from one prompt and chooses none: what follows is the paper's text.
 
-A task is compared by its own prompt after a few updates (10,000 in the paper, as many for every task): train one with
-``prompt-tuning`` first, --spot-target, and, where the prompts that are taken over were trained longer, one for each of
-these, --spot-embeddings. Of the paper's three ways to use the most similar sources, best of top k is a run for each of
-the k, with one --source-prompts; the weighted average is --spot-average k; the mixture of their data, which needs a
-training on several tasks, is not here.
+A task is compared by its own prompt after a few updates (10,000 in the paper, as many for every task). Train one with
+``prompt-tuning`` first, --spot-target; where the sources were trained longer, one for each of them, --spot-embeddings.
+The paper uses the most similar sources in three ways. Best of top k is a run for each, with one --source-prompts; the
+weighted average is --spot-average k.
 
-Differs from the paper in: the cosines that weight an average must be positive; with others it would be none.
+Differs from the paper in: the mixture of the sources' data, a training on several tasks, is not here; the cosines that
+weight an average must be positive.
 """
 
 import logging
@@ -80,8 +80,7 @@ class SPoTConfig(SourceConfig):
 class SPoT(TaskPrompts):
     """P_l = table[l], for each place l; it starts from sum_r s_r P_r,l / sum_r s_r of the k most similar sources.
 
-    s_r is source r's ``SIMILARITIES`` to this task's own prompt. Trainable parameters: places * rows * d.
-    """
+    s_r is source r's ``SIMILARITIES`` to this task's own prompt. Trainable parameters: places * rows * d."""
 
     config = SPoTConfig
 
@@ -96,6 +95,7 @@ class SPoT(TaskPrompts):
         if len(paths) == 1:
             self.table.copy_(sources[0])
             return
+        # from the most similar source to the least
         cosines, order = self.cosines(cfg, words, sources).sort(descending=True)
         for cosine, number in zip(cosines.tolist(), order.tolist()):
             logger.info("source prompt %s: cosine %.4f", paths[number], cosine)

@@ -41,14 +41,9 @@ class StatePromptConfig(GeneratorConfig):
 
 class StateGenerator(nn.Module):
     """States -> B x rows x d, without the output bias, which may belong to a layer.
+    ``down``: d -> m; ``up``: m -> ``out``. Linears start as PyTorch's."""
 
-    ``down``: d -> m; ``up``: m -> ``out``. Linears start as PyTorch's.
-
-    Attributes:
-        bias_rows: rows of the output bias; each is that of rows / bias_rows neighbouring rows.
-    """
-
-    bias_rows: int
+    bias_rows: int  # of the output bias; each is that of rows / bias_rows neighbouring rows
 
     def __init__(self, width: int, hidden: int, out: int, bias: bool):
         super().__init__()
@@ -59,10 +54,8 @@ class StateGenerator(nn.Module):
 
 class StatePrompts(PromptMethod):
     """P_l = drop(f(G(H_l) + b_l)), for each place l; H_l: the states that --generator-input names, with their pads.
-
     ``bias``: 1 or places x bias rows x d, as a Linear's of m inputs starts; f: identity, or what a subclass says.
-    Sharing over places as in IDPG: S one G and one b; M one G and b per place; L everything per place.
-    """
+    Sharing over places as in IDPG: S one G and one b; M one G and b per place; L everything per place."""
 
     config = StatePromptConfig
     shared = shows_no_example = None
@@ -109,6 +102,7 @@ class StatePrompts(PromptMethod):
 
         def prompt_at(place: int, states: Any) -> Tensor:
             number = self.places.index(place)
+            # M(x)'s states at every place, or those that IN_PASS takes from the states below this one
             read = self.read(states) if representation is None else representation
             prompt = self.generators[number % len(self.generators)](read)
             if biases is not None:

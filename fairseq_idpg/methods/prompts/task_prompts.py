@@ -5,19 +5,17 @@ https://arxiv.org/abs/2104.08691
 p-tuning-v2, as the IDPG paper compares with it, and p-tuning-v2-kv: https://arxiv.org/abs/2110.07602
 p-tuning (lstm, mlp): "GPT Understands, Too" (Liu et al., 2021), https://arxiv.org/abs/2103.10385;
 their code (https://github.com/THUDM/P-tuning) has this LSTM for LAMA, and one of d each way, or mlp, for SuperGLUE
-deep-mlp: P-tuning's MLP as peft has it (``PromptEncoder``): ID-SPAM's baseline, which names this option of peft, though
-it cites P-tuning v2; its hidden size is not stated, and peft takes the model's width
+deep-mlp: P-tuning's MLP as in peft (``PromptEncoder``, d wide): ID-SPAM's baseline, which states no hidden size, names
+this option of peft and cites P-tuning v2
 prefix-mlp: "Prefix-Tuning" (Li and Liang, 2021), Section 4.3, https://arxiv.org/abs/2101.00190
 low-rank: see ``dpt``
 
 Differs from the papers in:
-- p-tuning: prompts stand where --prompt-position says instead of within a written template, and the language model
-  stays frozen.
+- p-tuning: prompts stand at --prompt-position, not within a written template, and the language model stays frozen.
 - prompt-tuning: rows take position embeddings, LayerNorm and dropout like words, as in the IDPG paper's code, and start
   from N(0, 0.02^2); --prompt-init has the paper's three starts.
-- p-tuning-v2: rows are ADDED to the hidden states, t per layer, half the parameters of the original, which puts
-  t keys and t values in front of every attention. The IDPG paper's code keeps t more rows that nothing reads;
-  they are left out, so the count is the paper's.
+- p-tuning-v2: rows are ADDED to the hidden states, t per layer, half the parameters of the original's t keys and t
+  values. The IDPG paper's code keeps t more rows that nothing reads; without them the count is the paper's.
 - p-tuning-v2-kv: rows start from N(0, 0.02^2) and are not dropped, the text keeps its positions; released are N(0, 1),
   dropout of 0.1 (--prompt-init standard-normal --prefix-dropout 0.1) and a text whose positions begin t later.
 """
@@ -44,9 +42,7 @@ from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 
 class LSTMNetwork(nn.Module):
     """P = W2 ReLU(W1 BiLSTM(E) + b1) + b2; the LSTM has two layers, d/2 wide each way.
-
-    t d + 12 d^2 + 16 d + d^2 + d + d out + out parameters.
-    """
+    t d + 12 d^2 + 16 d + d^2 + d + d out + out parameters."""
 
     def __init__(self, length: int, width: int, out: int, hidden: int):
         super().__init__()
@@ -93,10 +89,8 @@ class PrefixMLPNetwork(MLPNetwork):
 
 class LowRankNetwork(nn.Module):
     """P = A B, both random. r (t + out) parameters.
-
     A: t x r from N(0, 1 / r); B: r x out from N(0, 0.02^2), so that P starts with the size that a table has; with
-    --prompt-init uniform both from (-0.5, 0.5), as in DPT's released code.
-    """
+    --prompt-init uniform both from (-0.5, 0.5), as in DPT's released code."""
 
     def __init__(self, length: int, width: int, out: int, hidden: int):
         super().__init__()
@@ -139,9 +133,8 @@ class TaskPrompts(PromptMethod):
     """P_l = table[l], for each place l.
 
     ``table``: places x rows x d, drawn from N(0, 0.02^2); rows is t, or 2 t (t keys, then t values). With a
-    ``reparameterization`` it is no parameter but what that network gave last: at the last switch to evaluation or save.
-    Trainable parameters: places * rows * d, or the network's.
-    """
+    ``reparameterization`` it is what that network gave at the last switch to evaluation or save.
+    Trainable parameters: places * rows * d, or the network's."""
 
     config = TaskPromptConfig
     folded_remedy = "train on with --finetune-from-model and --prompt-reparameterization none in another --save-dir"
@@ -160,9 +153,7 @@ class TaskPrompts(PromptMethod):
 
     def make_network(self, cfg: Any, out: int) -> nn.Module | None:
         """Return what makes the table while it is trained, ``out`` numbers for each of the t rows.
-
-        None: the table is a parameter.
-        """
+        None: the table is a parameter."""
         if str(cfg.prompt_reparameterization) == "none":
             return None
         network = NETWORKS[str(cfg.prompt_reparameterization)]
@@ -170,6 +161,7 @@ class TaskPrompts(PromptMethod):
 
     def made_rows(self, network: nn.Module) -> Tensor:
         """Return the network's t x out as a table: places x rows x d."""
+        # out holds, place after place, d numbers, or d of the key and d of the value
         made = network().view(self.length, len(self.places), -1, self.width)
         return made.permute(1, 2, 0, 3).reshape(len(self.places), self.rows, self.width)
 
@@ -207,7 +199,7 @@ class TaskPrompts(PromptMethod):
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         table: Tensor = self.table
         if self.reparameterization is not None and self.training:
-            self.check_whole()
+            self.check_whole()  # a folded one evaluates, and cannot be trained on
             table = self.made_rows(self.reparameterization)
         rows = dict(zip(self.places, table))
         return lambda place, states: rows[place][None]

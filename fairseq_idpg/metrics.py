@@ -30,7 +30,9 @@ def reported(cfg: Any) -> list[str]:
 
 def check_metric(args: Namespace) -> None:
     """Raise InputError where the metric of the best checkpoint is not logged, or would keep the worst for the best.
-    fairseq misses such a metric after the first epoch."""
+
+    fairseq misses such a metric after the first epoch.
+    """
     metric = args.best_checkpoint_metric
     logged = [name for name, option in METRICS.items() if option is None or getattr(args, option, False)]
     if getattr(args, "regression_target", False):

@@ -19,7 +19,9 @@ WITHOUT_GPU = f"free some of it, or do without the GPU {ON_CPU}"
 @contextlib.contextmanager
 def taking_memory(what: str, remedy: str) -> Iterator[None]:
     """Around what may not fit into memory: raise ModelFault for a RuntimeError that speaks of it.
-    What was computed until then is let go."""
+
+    What was computed until then is let go.
+    """
     try:
         yield
     except RuntimeError as error:
@@ -49,9 +51,11 @@ def put_on(device: torch.device, model: Any, what: str) -> Any:
 
 def refuse_to_skip(sample: dict[str, Any], update: int) -> contextlib.AbstractContextManager[None]:
     """End a run whose batch of ``sample`` does not fit into memory.
+
     fairseq warns ("attempting to recover from OOM"), leaves the batch out and goes on, so the longest examples are
     never trained on. ``InputError`` passes its ``except RuntimeError``; other processes are ended by what
-    started them."""
+    started them.
+    """
     remedy = (
         "give --update-freq 2 and half the --batch-size (with --total-batch-size --update-freq 2 alone), which makes "
         "the same updates of smaller batches"

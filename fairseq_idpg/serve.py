@@ -72,8 +72,10 @@ def url_of(bound: socket.socket) -> str:
 
 def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> set[str] | None:
     """Return the names by which requests may call the server; None for any.
+
     On a loopback address a page that somebody else's server sends to a browser of this machine must not reach it under
-    a name of its own. On other addresses the names are not known; clients that reach these may ask anyhow."""
+    a name of its own. On other addresses the names are not known; clients that reach these may ask anyhow.
+    """
     address = bound.getsockname()[0]
     own = {address, host.lower(), *map(str.lower, named)}
     if ipaddress.ip_address(address).is_loopback:

@@ -63,7 +63,9 @@ SINGLE_POSITION = {0: 0, 1: 1, 2: 0, 3: 1, 4: 4}
 
 def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
     """Return N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files.
-    Raise InputError for single sentences, classes, no labels, or scores outside 0 to ``largest``."""
+
+    Raise InputError for single sentences, classes, no labels, or scores outside 0 to ``largest``.
+    """
     if len(data.inputs) < 2 or not data.regression:
         found = "classes, no scores (no label/*.label)" if len(data.inputs) == 2 else "single sentences (no input1)"
         raise InputError(f"{data.path} has {found}: give a folder of pairs with scores such as STS-B-bin")
@@ -104,7 +106,9 @@ def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float | N
 
 def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, position: int) -> PromptedDataset:
     """Return the sentences of ``part`` (input0 or input1), each alone, batched by length.
-    A sentence without room beside the prompt is cut at its end (``places.shorten.cut`` says which)."""
+
+    A sentence without room beside the prompt is cut at its end (``places.shorten.cut`` says which).
+    """
     cfg, dictionary, length = loaded.task.cfg, loaded.task.source_dictionary, loaded.prompt_length
     block = prompt_block(position, length, dictionary.index(MASK), dictionary.eos())
     room = text_room(cfg, False, length, len(block))
@@ -157,7 +161,9 @@ def compare(loaded: LoadedModel, name: str, scores: np.ndarray, args: argparse.N
 
 def ranked(cosines: np.ndarray, scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
     """Return correlations, and the groups of the scores of the pairs with the highest cosines.
-    Of pairs with the same cosine the earlier are first."""
+
+    Of pairs with the same cosine the earlier are first.
+    """
     order = np.argsort(-cosines, kind="stable")
     top = {str(k): count_groups(scores[order[:k]], args.groups) for k in args.top_k or TOP}
     return {**correlations(cosines, scores), "top": top, "cosines": cosines.tolist()}
@@ -243,8 +249,10 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
 
 def refuse_other_states(cfg: Any) -> None:
     """Raise InputError for models that have no ``<s>`` state of a single sentence, or one that says nothing of it.
+
     M(x) of one cannot be had from a folder that holds the word vectors of pairs. A model that predicts words was
-    trained at ``<mask>``, in a template that is of pairs."""
+    trained at ``<mask>``, in a template that is of pairs.
+    """
     reason = None
     if predicts_words(cfg):
         reason = "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"

@@ -42,7 +42,9 @@ def generated_rows(model: Any, method: PromptMethod, net_input: dict[str, Tensor
 
 def check_method(cfg: Any, with_data: bool) -> None:
     """Raise InputError, before anything large is built, for methods whose prompt has no rows among word embeddings.
-    Also if ``with_data`` and the prompt does not depend on the input."""
+
+    Also if ``with_data`` and the prompt does not depend on the input.
+    """
     method = getattr(cfg, "method", None)
     kinds = find_preset(method).methods if method else ()
     kind = next((kind for kind in kinds if issubclass(kind, PromptMethod)), None)

@@ -52,7 +52,9 @@ class _Dropout(torch.autograd.Function):
 
 class QuickDropout(FairseqDropout):
     """x * keep / (1 - p), keep_i ~ Bernoulli(1 - p); any shape.
-    On a CPU p is rounded to 2^-16 and drawn as above; elsewhere the draws are torch's own."""
+
+    On a CPU p is rounded to 2^-16 and drawn as above; elsewhere the draws are torch's own.
+    """
 
     def draws_quickly(self, x: Tensor) -> bool:
         """Whether there is something to drop, in the quick way."""
@@ -100,7 +102,9 @@ class _DroppedAttention(torch.autograd.Function):
 
 def dropped_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float) -> Tensor:
     """drop(softmax(q k^T / sqrt(w) + bias)) v on a CPU, B x H x T x w; 0 < p < 1.
-    ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``bias``: B x 1 x 1 x S without a gradient, or None."""
+
+    ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``bias``: B x 1 x 1 x S without a gradient, or None.
+    """
     return _DroppedAttention.apply(q, k, v, bias, p)
 
 

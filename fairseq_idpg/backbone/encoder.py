@@ -61,15 +61,19 @@ def project(module: nn.Module, name: str, x: Tensor, additions: Additions) -> Te
 @lru_cache(maxsize=2)
 def key_bias(padding: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
     """B x 1 x 1 x (rows + T), to be added to scores: -inf at pads, true in ``padding`` (B x T), 0 elsewhere.
+
     ``rows``: keys in front of the text. Remembered, as the layers of a pass share their padding: on a GPU each of the
-    operations on a mask costs as much time as one on states."""
+    operations on a mask costs as much time as one on states.
+    """
     bias = torch.zeros(padding.shape, dtype=dtype, device=padding.device).masked_fill_(padding, float("-inf"))
     return F.pad(bias, (rows, 0))[:, None, None]
 
 
 def added_to_scores(padding: Tensor | None, prefix: Prefix | None, length: int, dtype: torch.dtype) -> Tensor | None:
     """B x 1 x 1 x (p + T), ``key_bias`` of a text with ``prefix`` in front; None where all keys take part.
-    ``length``: T; ``padding``: B x T, or None without pads."""
+
+    ``length``: T; ``padding``: B x T, or None without pads.
+    """
     if prefix is not None and prefix.padding is not None:
         own = prefix.padding.new_zeros(len(prefix.padding), length) if padding is None else padding
         return key_bias(torch.cat([prefix.padding, own], 1), 0, dtype)
@@ -79,8 +83,10 @@ def added_to_scores(padding: Tensor | None, prefix: Prefix | None, length: int, 
 
 class OpenAttention(MultiheadAttention):
     """softmax(q [K'; k]^T / sqrt(d/H)) [V'; v] for each head, bitwise equal to fairseq's when nothing is injected.
+
     The parent hands the weights of its projections to one fused torch function. Here they are called one by one, so
-    that something can be added to what they give, and keys and values can be put beside theirs."""
+    that something can be added to what they give, and keys and values can be put beside theirs.
+    """
 
     def forward(
         self,
@@ -127,8 +133,10 @@ class OpenAttention(MultiheadAttention):
 
 def gelu(x: Tensor) -> Tensor:
     """fairseq's, but on other devices than a CPU in the precision of ``x``.
+
     There the kernel of half precision computes in float32 by itself. fairseq's own copy of ``x`` in float32, of the
-    width of the feed-forward, would be kept for the gradient: a third of what a layer keeps."""
+    width of the feed-forward, would be kept for the gradient: a third of what a layer keeps.
+    """
     return stock_gelu(x) if x.device.type == "cpu" else F.gelu(x)
 
 
@@ -175,7 +183,8 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
 
 class OpenTransformerEncoder(TransformerEncoder):
     """The stack of layers. ``forward`` restates fairseq's: there the device is asked before every layer whether there
-    are pads, and nothing can enter between two layers."""
+    are pads, and nothing can enter between two layers.
+    """
 
     def __init__(self, args, dictionary, embed_tokens):
         super().__init__(args, dictionary, embed_tokens)
@@ -264,7 +273,8 @@ class OpenTransformerEncoder(TransformerEncoder):
 
     def _padding(self, tokens: Tensor, padded: bool | None) -> Tensor | None:
         """B x T, true at pads, or None without any. Where nobody has told, a CPU is asked; a GPU is not, because the
-        answer would have to be waited for: a mask without pads gives the same but for rounding."""
+        answer would have to be waited for: a mask without pads gives the same but for rounding.
+        """
         if padded is False:
             return None
         padding = tokens.eq(self.padding_idx)
@@ -288,7 +298,9 @@ class OpenTransformerEncoder(TransformerEncoder):
         self, tokens: Tensor, given: Tensor | None, injection: Injection, room: Room, word_states: Callable[[], States]
     ) -> Tensor | None:
         """B x T' x d word embeddings, ``given`` or the words' own, with ``words`` and ``input`` in them.
-        With these two empty: ``given``, None for the words' own."""
+
+        With these two empty: ``given``, None for the words' own.
+        """
         words, rows = injection.words, injection.input
         if words is None and rows is None:
             return given
@@ -307,7 +319,9 @@ class OpenTransformerEncoder(TransformerEncoder):
 @contextmanager
 def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
     """Run a block with ``module`` in training or in evaluation mode (no dropout) and put each part's mode back.
-    Without ``Module.train``, whose way through all parts takes six times as long, 2 ms a step for 24 layers."""
+
+    Without ``Module.train``, whose way through all parts takes six times as long, 2 ms a step for 24 layers.
+    """
     others = [part for part in module.modules() if part.training is not training]
     try:
         for part in others:
@@ -343,7 +357,9 @@ class OpenRobertaEncoder(RobertaEncoder):
         **given: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
         """(B x T x d or B x T x symbols, {"inner_states": None, or T x B x d before and after each layer}).
-        fairseq's, which drops what is ``given`` besides: ``injection``, ``room``, ``padded`` and ``start``."""
+
+        fairseq's, which drops what is ``given`` besides: ``injection``, ``room``, ``padded`` and ``start``.
+        """
         out = self.sentence_encoder(src_tokens, return_all_hiddens=return_all_hiddens, **given)
         x = out["encoder_out"][0].transpose(0, 1)
         extra = {"inner_states": out["encoder_states"] if return_all_hiddens else None}

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 class States(NamedTuple):
     """The states of a sequence at one place of the encoder. Prompt rows of the input stand in their places; rows that
-    joined below stand behind the text, in the order in which they came."""
+    joined below stand behind the text, in the order in which they came.
+    """
 
     x: Tensor  # T x B x d
     padding: Tensor | None = None  # B x T, true at pads, or None where there are none
@@ -93,7 +94,9 @@ Addition = Callable[[Tensor], Tensor] | None
 
 class Additions(NamedTuple):
     """What is added to the outputs of a layer's Linears, each a function of that Linear's input, token by token.
-    ``heads`` is added to the outputs of the attention's heads, side by side, and is a function of their queries."""
+
+    ``heads`` is added to the outputs of the attention's heads, side by side, and is a function of their queries.
+    """
 
     q_proj: Addition = None
     k_proj: Addition = None
@@ -204,7 +207,9 @@ def add_to_words(x: Tensor, rows: Tensor) -> Tensor:
 
 def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, pad: int) -> Tensor:
     """As ``add_to_words``, to the text of T' x B x d embeddings, in which a prompt stands.
-    Text moves behind the prompt's rows. Of separators around them, ``</s> prompt </s>``, all text stands in front."""
+
+    Text moves behind the prompt's rows. Of separators around them, ``</s> prompt </s>``, all text stands in front.
+    """
     in_text = room.text.ne(pad).sum(1, keepdim=True)  # B x 1
     count = min(room.text.size(1), len(rows))
     index = torch.arange(count, device=x.device)[None]

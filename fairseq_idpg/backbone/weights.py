@@ -31,8 +31,10 @@ ALIGNMENT = 64  # bytes, torch's own: products of matrices that lie otherwise ma
 
 class Undrawn(TorchFunctionMode):
     """Leave tensors without the random values that they begin with, since those of a file take their place.
+
     To draw them takes seconds and as much memory again at the size of RoBERTa-large. A training draws them: what it
-    draws afterwards, of a seed, depends on it. The functions of ``nn.init`` and of fairseq end in DRAWS."""
+    draws afterwards, of a seed, depends on it. The functions of ``nn.init`` and of fairseq end in DRAWS.
+    """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in DRAWS or getattr(func, "__module__", "") == nn.init.__name__:
@@ -74,7 +76,9 @@ class Backbone:
 
 def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> None:
     """Raise InputError unless sizes and dictionary are the backbone's.
-    Compared are what the checkpoint records, the length of its tables, and the symbols of a dict.txt beside it."""
+
+    Compared are what the checkpoint records, the length of its tables, and the symbols of a dict.txt beside it.
+    """
     positions = backbone.weights[STACK + "embed_positions.weight"].size(0) - dictionary.pad() - 1
     theirs = {**backbone.sizes, "max_positions": positions}
     for name, value in theirs.items():
@@ -102,7 +106,9 @@ def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> Non
 
 def as_own(weights: dict[str, Tensor], parameters: dict[str, nn.Parameter]) -> dict[str, Tensor]:
     """Weights that can take the place of ``parameters`` of the same names: of their type, none in another's memory.
-    Those of parameters that are trained are copies."""
+
+    Those of parameters that are trained are copies.
+    """
     found, end = {}, 0
     for name, value in sorted(weights.items(), key=lambda item: item[1].data_ptr()):
         own, begin = parameters.get(name), value.data_ptr()
@@ -134,7 +140,9 @@ class SharedWeights(NamedTuple):
 
     def check(self, model: Any) -> None:
         """Raise ModelLost where the file was written to since.
-        One that was removed, or another one that was put in its place, does no harm: what was opened is still there."""
+
+        One that was removed, or another one that was put in its place, does no harm: what was opened is still there.
+        """
         parameter = model.get_parameter(self.name)
         try:
             now = os.stat(self.path)

@@ -136,7 +136,9 @@ def check_extra_loss(criterion: Any, added: str | None) -> None:
 
 def log_correlations(logging_outputs: list[dict[str, Any]]) -> None:
     """Log correlations that are always numbers, where they are asked for.
-    Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: those logged first stay."""
+
+    Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: those logged first stay.
+    """
     if any("report_pearson_and_spearman" in log for log in logging_outputs):
         for key, part in CORRELATIONS.items():
             metrics.log_derived(key, correlation(part))
@@ -157,7 +159,9 @@ def correlation(part: str) -> Callable[[Any], float]:
 
 def spread(values: list[float], device: torch.device) -> Tensor:
     """This process's n values in its row of a table: world x (1 + most values of any process), n first, else zeros.
-    Every process calls it for every batch: fairseq gives those that have run out of data a batch to ignore."""
+
+    Every process calls it for every batch: fairseq gives those that have run out of data a batch to ignore.
+    """
     most = torch.tensor(len(values), device=device)
     dist.all_reduce(most, op=dist.ReduceOp.MAX)
     table = torch.zeros(dist.get_world_size(), 1 + int(most), dtype=torch.float64, device=device)
@@ -176,8 +180,10 @@ def fetched_columns(
     reports: Sequence[str], logits: Tensor, sample: dict[str, Any], one: int, more: dict[str, Tensor] | None = None
 ) -> dict[str, Any]:
     """What the ``reports`` are made of: a list of B for each column, fetched from the device together.
+
     ``logits``: B x classes; ``sample``: as of ``PromptedDataset``; ``one``: the class with the label 1, where there are
-    questions; ``more``: columns that are fetched with them."""
+    questions; ``more``: columns that are fetched with them.
+    """
     columns = dict(more or {})
     if reports:
         columns.update(_id=sample["id"], _answer=logits.argmax(1), _target=sample["target"].view(-1))

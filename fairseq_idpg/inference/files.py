@@ -61,7 +61,9 @@ class StandardInput:
 
 class TextFile:
     """Texts of a file, a few at a time; raise InputError where there is no such file.
-    ``path``: ``-`` for standard input; with the suffix .gz it is unpacked. ``layout``: a name of ``LAYOUTS``."""
+
+    ``path``: ``-`` for standard input; with the suffix .gz it is unpacked. ``layout``: a name of ``LAYOUTS``.
+    """
 
     def __init__(self, path: str, layout: str):
         self.layout = layout
@@ -77,7 +79,8 @@ class TextFile:
 
     def lines(self) -> Iterator[TextLine]:
         """Yield all texts, and warn of the first that looks quoted as in csv; raise InputError, which names the line,
-        where one is not text, is empty or not of the layout, or is of a table."""
+        where one is not text, is empty or not of the layout, or is of a table.
+        """
         read, told, kind = LAYOUTS[self.layout], self.layout == "jsonl", None
         for number, line in self.source.lines():
             try:
@@ -157,7 +160,9 @@ def of_json(line: str) -> Text:
 
 def of_value(value: Any) -> Text:
     """Return the text of a value, see ``JSON_FORM``; leave other keys of an object aside.
-    Raise ValueError where it has another form, or half of a surrogate pair."""
+
+    Raise ValueError where it has another form, or half of a surrogate pair.
+    """
     if isinstance(value, dict):
         one, *both = map(value.get, KEYS)
         value = both if one is None else one if both == [None, None] else None
@@ -206,7 +211,8 @@ class Prediction:
 
     def plain(self) -> dict[str, Any]:
         """Return values that JSON knows: label, probability and probabilities, or score; ``cut`` where the text was;
-        words and layers of the prompt rows."""
+        words and layers of the prompt rows.
+        """
         values: dict[str, Any] = {"score": self.score}
         if self.label is not None:
             values = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
@@ -242,7 +248,9 @@ def row(found: Found) -> dict[str, Any]:
 
 def cells(found: Found) -> dict[str, str]:
     """Return the columns of a table, of several tasks TASK.label and so on, with the probability of the label alone.
-    Names of tasks and classes are a stranger's, perhaps: control characters in them are written as in Python."""
+
+    Names of tasks and classes are a stranger's, perhaps: control characters in them are written as in Python.
+    """
     values = row(found)
     of_tasks = values.pop("tasks", {})
     columns = {f"{task}.{name}": value for task, answer in of_tasks.items() for name, value in answer.items()}

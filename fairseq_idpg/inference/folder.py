@@ -48,9 +48,11 @@ class SplitPredictions:
 
     def lines_by_row(self, left_out: Iterable[tuple[int, ...]], questions: Questions | None = None) -> list[str]:
         """Return columns: class and probabilities in the order of ``label_names``, or score in the task's own scale.
+
         Rows that are ``left_out`` (see ``DataFolder.left_out``) have a line too, so that rows keep their places: empty
         columns, or nan for a score, since readers of tables pass over lines with nothing in them. With ``questions``
-        one example of each is chosen."""
+        one example of each is chosen.
+        """
         if self.label_names:
             empty, answers = "\t" * len(self.label_names), self.answers if questions is None else self.chosen(questions)
             names = [self.label_names[answer] for answer in answers]
@@ -66,8 +68,10 @@ def load_on_folder(
     checkpoint: str, data: str, cpu: bool = False, int8: bool = False, truncate: bool = False, **overrides: Any
 ):
     """Return (model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one.
+
     ``truncate`` cuts examples that are too long at their ends. Raise InputError as ``load_state``, ``check_is_ours``
-    and ``check_int8`` do, and where nothing says what the classes are called or the model does not fit into memory."""
+    and ``check_int8`` do, and where nothing says what the classes are called or the model does not fit into memory.
+    """
     device = usual_device(cpu)
     if int8:
         check_int8(device, [name for name in NO_CACHES if overrides.get(name)])
@@ -102,7 +106,8 @@ def questions_of(task: Any, split: str) -> Questions:
 @torch.no_grad()
 def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> SplitPredictions:
     """Run a loaded model over a split, in batches of similar length. Raise InputError where a batch does not fit into
-    memory, a prediction is not finite, or the backbone's file was written to."""
+    memory, a prediction is not finite, or the backbone's file was written to.
+    """
     dataset = task.load_dataset(split, need_labels=False)
     head = task.cfg.classification_head_name
     task.begin_valid_epoch(0, model)

@@ -21,7 +21,8 @@ def from_pretrained(
     path: str | Path, checkpoint_file: str, data: str | None = None, **options: Any
 ) -> "IDPGHubInterface":
     """Return the model in ``path/checkpoint_file``, or of a folder to share. ``data``: from ``path`` on where it begins
-    with a dot, as in fairseq. ``options``: as of ``load``; on the CPU unless they name a ``device``."""
+    with a dot, as in fairseq. ``options``: as of ``load``; on the CPU unless they name a ``device``.
+    """
     if data is not None and str(data).startswith("."):
         data = os.path.abspath(Path(path, data))
     checkpoint = path if Path(path, CONFIG).is_file() else Path(path, checkpoint_file)
@@ -31,8 +32,10 @@ def from_pretrained(
 
 class IDPGHubInterface(nn.Module):
     """A trained model by fairseq's names, for every method: ``encode``, ``extract_features``, ``predict``.
+
     Tokens are what the text becomes, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``: prompts are put among them, and
-    taken out of the features again. Gradients are those of the caller's mode. ``predictor.predict`` takes sentences."""
+    taken out of the features again. Gradients are those of the caller's mode. ``predictor.predict`` takes sentences.
+    """
 
     def __init__(self, predictor: Predictor):
         super().__init__()
@@ -61,8 +64,10 @@ class IDPGHubInterface(nn.Module):
 
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """Return B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
+
         With ``return_all_hiddens`` the states before the first and after each layer. Columns of pads alone are 0. Raise
-        InputError for a model that reads a template, with states of other tokens; ModelLost as ``check_backbone``."""
+        InputError for a model that reads a template, with states of other tokens; ModelLost as ``check_backbone``.
+        """
         if self.predictor.template is not None:
             raise InputError(
                 f"this model reads sentences in a template, {self.model.args.template}, and has no states of these "
@@ -84,7 +89,9 @@ class IDPGHubInterface(nn.Module):
 
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
         """Return B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained).
-        Raise InputError for log-probabilities of a model of scores; ModelLost as ``check_backbone``."""
+
+        Raise InputError for log-probabilities of a model of scores; ModelLost as ``check_backbone``.
+        """
         if self.predictor.record.regression and not return_logits:
             raise InputError("this model gives scores, which have no log-probabilities: give return_logits=True")
         net_input, _ = self._batch(torch.atleast_2d(tokens))

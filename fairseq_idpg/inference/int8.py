@@ -26,8 +26,10 @@ def steps(extent: Tensor) -> Tensor:
 
 class Int8Linear(nn.Module):
     """out_ti = s_i (z_t sum_j N_ij n_tj + c_t sum_j N_ij) + b_i, for ... x in -> ... x out.
+
     W_ij = s_i N_ij and x_tj = c_t + z_t n_tj but for rounding, N and n whole numbers from -127 to 127: a row of W has a
-    step s_i, a token t a step z_t and the middle c_t of its values. For prediction: there is no gradient."""
+    step s_i, a token t a step z_t and the middle c_t of its values. For prediction: there is no gradient.
+    """
 
     numbers: Tensor
     step: Tensor
@@ -65,7 +67,9 @@ def put_in_int8(stack: Any) -> None:
 
 def multiplies_exactly() -> bool:
     """Return whether this CPU's products of int8 matrices are right.
-    Without instructions for them (VNNI, AMX) torch's library adds pairs of products in 16 bits, which overflow."""
+
+    Without instructions for them (VNNI, AMX) torch's library adds pairs of products in 16 bits, which overflow.
+    """
     draw = torch.Generator().manual_seed(0)
     numbers = torch.randint(-LARGEST, LARGEST + 1, (16, 64), generator=draw)
     extremes = torch.full((1, 64), LARGEST)

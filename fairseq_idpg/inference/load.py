@@ -105,7 +105,9 @@ def open_checkpoint(
     shares: bool = False,
 ) -> Predictor:
     """``load`` of one checkpoint, on the folder ``data`` instead of that of the training.
-    ``shares``: the backbone is for several tasks, so that no method is merged into it."""
+
+    ``shares``: the backbone is for several tasks, so that no method is merged into it.
+    """
     what = f"checkpoint {path}"
     target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
     if fp16 and target.type == "cpu":
@@ -161,7 +163,9 @@ def recorded(state: dict[str, Any], what: str) -> Record:
 
 def keep_beginnings(cfg: Any, truncate: bool) -> None:
     """Let texts that may be cut lose their ends: what is kept of one must not depend on its number in a file.
-    ``truncate``: all may be cut, whatever the training allowed."""
+
+    ``truncate``: all may be cut, whatever the training allowed.
+    """
     if truncate:
         cfg.shorten_data_split_list = ""
     if truncate or str(cfg.shorten_method) == "random_crop":
@@ -244,7 +248,9 @@ def build_trained(state: dict[str, Any], path: str, option: str, dictionary: Dic
 
 def load_untrained(path: str, dictionary: Dictionary) -> LoadedModel:
     """Return the untouched backbone: nothing injected, nothing trained.
-    Raise InputError where it is missing, does not record its size, or has another dictionary."""
+
+    Raise InputError where it is missing, does not record its size, or has another dictionary.
+    """
     backbone = read_backbone(backbone_path(path))
     positions = backbone.args.get("max_positions", 512)
     options = open_options(**backbone.sizes, max_positions=positions, method="head-only", backbone=path)

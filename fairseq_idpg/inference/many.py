@@ -16,8 +16,10 @@ Answers = dict[str, Prediction]  # by the names of tasks
 
 class ManyTasks:
     """Trained models that share one backbone, each with its own method, head, prompt length, position and labels.
+
     Tasks may be added and dropped while threads predict: a prediction has the tasks of its beginning.
-    ``open_checkpoint`` reads a checkpoint, its method not merged into the backbone."""
+    ``open_checkpoint`` reads a checkpoint, its method not merged into the backbone.
+    """
 
     def __init__(self, open_checkpoint: Callable[[str], Predictor]):
         self.open_checkpoint = open_checkpoint
@@ -35,7 +37,8 @@ class ManyTasks:
 
     def add(self, checkpoint: Any, name: str | None = None) -> str:
         """Add the task of a checkpoint, and return its name: ``name``, or what the checkpoint records. Raise InputError
-        as ``load`` does, and where the name is missing or another task's, or the backbone is another or is trained."""
+        as ``load`` does, and where the name is missing or another task's, or the backbone is another or is trained.
+        """
         what = f"checkpoint {checkpoint}"
         predictor = self.open_checkpoint(str(checkpoint))
         task, cfg, reason = name or predictor.record.task, predictor.model.args, None
@@ -86,8 +89,10 @@ class ManyTasks:
         **more: Any,
     ) -> list[Answers]:
         """Return for each text, in their order, a ``Prediction`` of each task by its name.
+
         M(x) of a text is computed once for all tasks that read it. ``tasks`` names those that answer (default: all);
-        the others (``more``: ``features``, ``prompts`` and ``words``) and errors are those of ``Predictor.predict``."""
+        the others (``more``: ``features``, ``prompts`` and ``words``) and errors are those of ``Predictor.predict``.
+        """
         chosen, texts = self._chosen(tasks), listed(texts)
         if not texts:
             return []

@@ -49,7 +49,9 @@ class Description(NamedTuple):
 
 def find_description(record: Record) -> Description | None:
     """Return the description of a model of two classes; None for one whose answers are no entailment of such.
-    ``--efl`` gives a class that has a description a pair for each sentence: one is enough for two classes."""
+
+    ``--efl`` gives a class that has a description a pair for each sentence: one is enough for two classes.
+    """
     answers = record.labels or []
     if set(answers) != {ENTAILED, NOT_ENTAILED} or record.task not in TASKS:
         return None
@@ -98,8 +100,10 @@ class Reading(NamedTuple):
         words: int = 5,
     ) -> list[Prediction]:
         """Return what the model says of the texts with these numbers, which are run together.
+
         ``known``: M(x) by its kind and its tokens, for tasks on one backbone, which fill it; None: the model computes
-        its own. The others are those of ``Predictor.predict``."""
+        its own. The others are those of ``Predictor.predict``.
+        """
         predictor, model, scores = self.predictor, self.predictor.model, self.predictor.record.regression
         net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
         if self.means is not None:
@@ -145,7 +149,9 @@ class Reading(NamedTuple):
 
 def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **more: Any) -> list[list[Prediction]]:
     """Return for each text, in their order, what each of some models says of it; ``more``: to ``Reading.answers``.
-    The models are one, or have one backbone. Texts of similar length are run together."""
+
+    The models are one, or have one backbone. Texts of similar length are run together.
+    """
     if more.get("prompts"):
         for reading in readings:
             check_has_rows(reading.predictor.model)
@@ -163,9 +169,11 @@ def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **m
 
 class Predictor:
     """A model in evaluation mode, and what its text was encoded with. Several threads may use one.
+
     Nothing of torch's global state is changed. That texts were cut is logged as a warning. ``model``: its method is
     merged where it can be; ``task``: its ``cfg`` are the options, which do not change any more; ``means``: M(x) of a
-    method that reads word vectors; ``template``: what texts are put into, if the model predicts words."""
+    method that reads word vectors; ``template``: what texts are put into, if the model predicts words.
+    """
 
     def __init__(
         self,
@@ -270,8 +278,10 @@ class Predictor:
         self, parts: Sequence[list[Tensor]], name: Callable[[int], str], may_be_cut: bool = True
     ) -> PromptedDataset:
         """Return sentences that lie in memory as the examples that the task makes of a data folder.
+
         ``parts``: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``. Raise
-        InputError where a sentence has no token, or a text is too long and may not be cut."""
+        InputError where a sentence has no token, or a text is too long and may not be cut.
+        """
         cfg, dictionary, length = self.options, self.text.dictionary, self.model.prompt_length
         sizes = [np.array([len(ids) for ids in part], np.int64) for part in parts]
         own = [each - 1 for each in sizes]

@@ -28,7 +28,9 @@ NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character 
 @dataclass
 class Vocabulary:
     """A dictionary, and the encoder that reads its symbols; without one they are words as they stand.
-    ``path``: the file of the dictionary, for errors."""
+
+    ``path``: the file of the dictionary, for errors.
+    """
 
     dictionary: Dictionary
     encoder: Encoder | None
@@ -37,8 +39,10 @@ class Vocabulary:
     @classmethod
     def read(cls, source: Path, bpe: str | None, vocab: Path | None) -> "Vocabulary":
         """Return the words of a dictionary, with the encoder that makes text of its symbols.
+
         ``source``: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder unless --bpe or
-        --vocab does. Raise InputError where there is no dictionary, or no undamaged encoder of it."""
+        --vocab does. Raise InputError where there is no dictionary, or no undamaged encoder of it.
+        """
         path = source / "input0" / "dict.txt" if source.is_dir() else source
         dictionary, encoder = load_dictionary(str(path)), None
         if source.is_dir() and (vocab or (source / FOLDER_FACTS).is_file()):
@@ -83,7 +87,9 @@ class NearestWords:
 
     def find(self, rows: Tensor, top: int, what: str = "--top") -> list[list[tuple[str, float]]]:
         """Return the nearest words of R x d rows, for each row ``top`` words and cosines, nearest first.
-        Raise InputError, which names ``top`` as ``what``, where there are not so many words."""
+
+        Raise InputError, which names ``top`` as ``what``, where there are not so many words.
+        """
         if not 1 <= top <= len(self.candidates):
             raise InputError(f"{what} {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
         cosines, places = (F.normalize(rows, dim=1) @ self.directions.T).topk(top, dim=1)

@@ -32,7 +32,8 @@ MOST_WORDS = 100_000  # whose vectors are kept
 
 class TextEncoder:
     """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one. ``folder``:
-    where its files are; ``max_length``: tokens that are kept of a sentence, as python -m preprocess does."""
+    where its files are; ``max_length``: tokens that are kept of a sentence, as python -m preprocess does.
+    """
 
     def __init__(self, encoder: Encoder, folder: Path, max_length: int | None = None):
         self.encoder = encoder
@@ -84,9 +85,11 @@ def load_dictionary(path: str) -> Dictionary:
 
 def find_text_encoder(record: Record, named: File, others: Iterable[Path], what: str) -> TextEncoder:
     """Return the encoder that a checkpoint's data was made with; ``what``: the checkpoint, for errors.
+
     ``named``: the folder of its files, if somebody has named it; then no other is looked at. ``others``: folders where
     it may be besides the one that is recorded, and for GPT-2's where it is downloaded to. Raise InputError where it is
-    in none of them, is another one, or nothing is recorded of it and no folder was named."""
+    in none of them, is another one, or nothing is recorded of it and no folder was named.
+    """
     if named is None and record.bpe is None:
         raise InputError(
             f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "
@@ -132,8 +135,10 @@ def difference(record: Record, encoder: Encoder) -> str | None:
 
 class MeanVectors:
     """Mean word vectors, ``width`` numbers each, as ``python -m preprocess glove`` makes them of ``source``.
+
     The file is read again whenever there are words that were not met before. Of more than ``MOST_WORDS`` words all are
-    forgotten but those of the texts at hand, so that a server does not grow."""
+    forgotten but those of the texts at hand, so that a server does not grow.
+    """
 
     def __init__(self, source: Path, text: TextEncoder, width: int):
         self.source = source
@@ -145,7 +150,9 @@ class MeanVectors:
 
     def rows(self, parts: Sequence[list[Tensor]]) -> Tensor:
         """Return N x width, of texts whose sentences have these ids, each closed by ``</s>``.
-        Raise ModelLost where the file is gone, or no longer the one that was named."""
+
+        Raise ModelLost where the file is gone, or no longer the one that was named.
+        """
         sentences = [self.text.encoder.decode([ids[:-1].tolist() for ids in part]) for part in parts]
         texts = [text_words(" ".join(both)) for both in zip(*sentences)]
         with self.lock:
@@ -185,7 +192,9 @@ def versions(source: Path) -> list[tuple[int, ...]]:
 
 def find_vectors(source: File, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
     """Return the word vectors that a model reads, from the file ``source``; None for a model that reads none.
-    Raise InputError where they are needed and not named, are not there, or are others than in training."""
+
+    Raise InputError where they are needed and not named, are not there, or are others than in training.
+    """
     if model.method is None or model.method.representation != GLOVE:
         return None
     if source is None:

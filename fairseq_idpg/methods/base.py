@@ -51,8 +51,10 @@ class WordEmbeddings:
 
 class Method(nn.Module, ABC):
     """A module built from (filled options, ``Geometry``); its parameters are trained and saved as ``method.*``.
+
     It enters the backbone through ``injection``, through ``trains``, or both. All but ``describe`` have a default.
-    Raise InputError on construction for options that make no module, such as a size of 0."""
+    Raise InputError on construction for options that make no module, such as a size of 0.
+    """
 
     config: type[FairseqDataclass] = FairseqDataclass  # the options that the method understands
     slots: tuple[str, ...] = ()  # fields of an Injection that it fills; two methods of a combination share none
@@ -79,20 +81,26 @@ class Method(nn.Module, ABC):
 
     def injection(self, representation: Tensor | None) -> Injection:
         """Return the values of one forward pass, a field for each of ``slots``.
+
         M(x) is B x d (``glove``: B x the vectors' width; ``last-states``: ``States``), None without a kind.
-        Raise InputError in training if the loaded checkpoint has left out what only training needs."""
+        Raise InputError in training if the loaded checkpoint has left out what only training needs.
+        """
         return NOTHING
 
     def first_layer(self, layers: int) -> int:
         """Return the first of the backbone's ``layers`` in which, or in front of which, ``injection`` changes anything.
-        Counted from 0; ``layers`` where it changes none. The layers below give what they give on the text alone."""
+
+        Counted from 0; ``layers`` where it changes none. The layers below give what they give on the text alone.
+        """
         if not self.slots:
             return layers
         return 0 if AMONG_WORDS & set(self.slots) else min(self.layers)
 
     def trains(self, name: str) -> bool:
         """Return whether a parameter of the backbone is trained and saved with the method; it stays the backbone's.
-        Names are such as ``layernorm_embedding.weight`` or ``layers.3.self_attn.q_proj.bias``."""
+
+        Names are such as ``layernorm_embedding.weight`` or ``layers.3.self_attn.q_proj.bias``.
+        """
         return False
 
     @abstractmethod
@@ -119,7 +127,9 @@ class Method(nn.Module, ABC):
 
     def extra_loss(self) -> Tensor:
         """Return what the training pass before adds to the loss, a scalar that counts like the mean loss of an example.
-        Called once after each training pass of a method with ``adds_loss``; by default it stands in ``extra``."""
+
+        Called once after each training pass of a method with ``adds_loss``; by default it stands in ``extra``.
+        """
         extra, self.extra = self.extra, None
         assert extra is not None
         return extra
@@ -138,4 +148,6 @@ class Method(nn.Module, ABC):
 
     def merge(self, stack: nn.Module) -> None:
         """Write into the weights of ``stack`` what can stand there, set ``merged`` and inject it no longer.
-        For prediction alone: the model is neither trained nor saved afterwards."""
+
+        For prediction alone: the model is neither trained nor saved afterwards.
+        """

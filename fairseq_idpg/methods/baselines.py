@@ -38,7 +38,8 @@ class HeadOnRepresentation(Method):
 
     M(x) is computed without dropout, so that ``backbone`` is ``head-only`` but for that. The head reads it alone: it
     cannot be joined with a method that injects something, and the layers are run again for features alone. Raise
-    InputError if the LM head predicts, which does not read it."""
+    InputError if the LM head predicts, which does not read it.
+    """
 
     config = HeadOnRepresentationConfig
     slots = ("hidden",)

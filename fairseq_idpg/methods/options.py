@@ -35,10 +35,12 @@ def option(
     below: float = math.inf,
 ) -> Any:
     """Return a dataclass field that is None until ``fill_options`` puts the preset's value, or ``default``, in it.
+
     None tells an option left open from one that was typed with the default's value. ``only_with``: another option, and
     its values with which this one has an effect. ``changeable``: a training may go on with another value, such as of
     dropout. ``starting``: it says where weights start, which makes it changeable. ``formerly``: what checkpoints that
-    are older than the option were trained with. The range of a number: least <= value, above < value < below."""
+    are older than the option were trained with. The range of a number: least <= value, above < value < below.
+    """
     metadata = {"help": help, "preset_default": default, "only_with": only_with, "range": (least, above, below)}
     kept = {"changeable": changeable or starting, "starting": starting, "formerly": formerly}
     return field(default=None, metadata={**metadata, **kept})
@@ -51,8 +53,10 @@ def options_of(config: type[FairseqDataclass]) -> dict[str, Field]:
 
 def joined_options(name: str, configs: Iterable[type], beside: Iterable[Any]) -> type[FairseqDataclass]:
     """Return a dataclass called ``name`` of the options of all ``configs``, in their order.
+
     Raise ValueError if two of these, or of those ``beside`` them on the command line, declare an option differently:
-    fairseq would silently take the first."""
+    fairseq would silently take the first.
+    """
     known: dict[str, tuple[type, Field]] = {}
     for config in (*beside, *configs):
         for f in fields(config):
@@ -69,7 +73,9 @@ def joined_options(name: str, configs: Iterable[type], beside: Iterable[Any]) ->
 
 def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
     """Fill, in place, the options of ``preset`` that ``cfg`` leaves open; a second call changes nothing.
-    Raise InputError where ``cfg`` sets an option without effect with this method, or a number out of its range."""
+
+    Raise InputError where ``cfg`` sets an option without effect with this method, or a number out of its range.
+    """
     options, defaults = preset.options, preset.defaults
     for name in every_option:
         if name not in options and getattr(cfg, name, None) is not None:
@@ -119,7 +125,9 @@ def parse_number(cfg: Any, name: str, word: str) -> float | None:
 
 def parse_layers(flag: str, text: str, layers: int, words: str = "all") -> tuple[int, ...]:
     """``all`` | ``0,4,8`` -> layer numbers in rising order; InputError for another text or number.
-    ``words``: what option ``flag`` takes besides a list."""
+
+    ``words``: what option ``flag`` takes besides a list.
+    """
     if text == "all":
         return tuple(range(layers))
     parts = [part.strip() for part in text.split(",")]

@@ -44,7 +44,9 @@ def clash(first: Method, second: Method) -> str:
 
 class Combination(Method):
     """Injects what all of ``parts`` inject; raise InputError if two of them ``clash``.
-    ``owners``: for each part the preset that it belongs to; without them, ``name`` is theirs, joined by +."""
+
+    ``owners``: for each part the preset that it belongs to; without them, ``name`` is theirs, joined by +.
+    """
 
     def __init__(self, name: str, parts: list[Method], owners: Sequence[str] = ()):
         super().__init__()
@@ -160,8 +162,10 @@ def register_preset(
     **settings: Any,
 ) -> None:
     """One line per row: ``register_preset("prompt-tuning", TaskPrompts, paper="5K", prompt_length=5)``.
+
     A baseline has no ``method``; those ``beside`` it are trained together with it. Raise ValueError if the name is
-    taken, a setting is no option of the method, or a flag is on that no run can turn off."""
+    taken, a setting is no option of the method, or a flag is on that no run can turn off.
+    """
     methods = beside if method is None else (method, *beside)
     module = sys._getframe(1).f_globals["__name__"]  # of the caller
     preset = Preset(name, methods, settings, paper, trains_backbone, needs_pairs, module=module)
@@ -183,7 +187,9 @@ def register_preset(
 
 def find_preset(name: str) -> Preset:
     """Return the preset of a name, or of several joined by +.
-    Raise InputError for an unknown name, with the nearest one, or for methods that share an option."""
+
+    Raise InputError for an unknown name, with the nearest one, or for methods that share an option.
+    """
     parts = []
     for each in name.split("+"):
         if each not in PRESETS:

@@ -43,9 +43,11 @@ UNRECORDED = (
 
 class SavesTrainableOnly(BaseFairseqModel):
     """Mixin in front of RobertaModel: what ``state_dict`` leaves out and how ``load_state_dict`` fills it again.
+
     ``kept`` is what else a checkpoint keeps, by name, each with ``state_dict`` and ``load_state_dict`` of plain values
     and tensors. It travels as torch's extra state of a module, because that goes wherever the weights go: resume,
-    validation, other processes (fairseq hands a task's own state to validation alone)."""
+    validation, other processes (fairseq hands a task's own state to validation alone).
+    """
 
     def __init__(self, args: Any, encoder: Any):
         super().__init__(args, encoder)
@@ -59,8 +61,10 @@ class SavesTrainableOnly(BaseFairseqModel):
 
     def load_backbone(self, backbone: Backbone) -> None:
         """Take the encoder's weights from a checkpoint; heads and prompts in it are left aside.
+
         Those that are frozen become the file's own, so that no memory is spent on them; what is trained is copied.
-        Raise InputError where it does not fit --arch, or lacks what the model reads."""
+        Raise InputError where it does not fit --arch, or lacks what the model reads.
+        """
         state = {name: value for name, value in backbone.weights.items() if not name.startswith(HEADS)}
         state.setdefault(VERSION, self._everything()[VERSION])
         super().upgrade_state_dict_named(state, "")  # renames what older fairseq versions wrote
@@ -115,7 +119,9 @@ class SavesTrainableOnly(BaseFairseqModel):
 
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> dict[str, Tensor]:
         """Trainable tensors, the head, the fingerprint and a checksum of these; everything with --save-full-model.
-        What only training needs is left out where training cannot be resumed anyway (--no-save-optimizer-state)."""
+
+        What only training needs is left out where training cannot be resumed anyway (--no-save-optimizer-state).
+        """
         self._check_not_merged()
         self.check_backbone()
         if self.method is not None:

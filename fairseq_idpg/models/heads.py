@@ -49,8 +49,10 @@ class VerbaliserHead(nn.Module):
 
 def load_head(model: Any, path: str, name: str, ours: Record) -> None:
     """Copy the head of a checkpoint, such as that of supplementary training, into ``model``'s head ``name``.
+
     Its classes are those of this run, whose record is ``ours``, by meaning or name, whatever their order. Raise
-    InputError where the file is no checkpoint, or holds no such head, or one of another size or for other classes."""
+    InputError where the file is no checkpoint, or holds no such head, or one of another size or for other classes.
+    """
     # the head of that name, or the only one there is
     _, tensors = read_checkpoint(path, OPTION)
     names = {key.split(".")[1] for key in tensors if key.startswith(HEADS)}

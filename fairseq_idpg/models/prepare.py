@@ -42,7 +42,9 @@ class DataFacts:
 
 def complete_options(cfg: Any, data: DataFacts) -> None:
     """Put the options of the model as they take effect into ``cfg``, which every checkpoint keeps.
-    Raise InputError where the --arch takes no method, or the method's options fit neither each other nor the data."""
+
+    Raise InputError where the --arch takes no method, or the method's options fit neither each other nor the data.
+    """
     if getattr(cfg, "method", None) is None:
         raise InputError(
             f"--arch {getattr(cfg, '_name', None)} takes no prompts: give --arch roberta_idpg, or "
@@ -65,8 +67,10 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
 
 def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     """Give a model what its backbone does not: starting values, what its checkpoints keep, groups of its optimizer.
+
     ``training``: it is a new one, so it gets starting values too; else a checkpoint brings them. Raise InputError where
-    a starting value cannot be had, or an option changes nothing."""
+    a starting value cannot be had, or an option changes nothing.
+    """
     cfg, method = model.args, model.method
     if data.record is None:
         kept = KeptRecord(Record(dictionary=symbols_fingerprint(data.dictionary)), "the text", None, training)
@@ -106,8 +110,10 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
 
 def check_method_effects(cfg: Any, method: Method | None) -> None:
     """Raise InputError, with the reason, for options of the method (``cfg``, filled) that change nothing.
+
     Options that a method does not have, or that act with certain values of another only, are refused by
-    ``fill_options`` wherever they come from. This is asked of new runs alone, as checkpoints may be older."""
+    ``fill_options`` wherever they come from. This is asked of new runs alone, as checkpoints may be older.
+    """
     defaults = find_preset(cfg.method).defaults
     for name, reason in ({} if method is None else method.without_effect(cfg)).items():
         if str(getattr(cfg, name)) != str(defaults[name]):

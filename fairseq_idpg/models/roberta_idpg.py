@@ -151,7 +151,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
     def merge_method(self) -> None:
         """Let the method stand in the backbone's weights where it can: for prediction, the model is not saved again.
-        M(x) is the untouched backbone's, so with a method that reads it the weights stay as they are."""
+
+        M(x) is the untouched backbone's, so with a method that reads it the weights stay as they are.
+        """
         if self.method is not None and self.method.representation is None:
             self.method.merge(self.encoder.sentence_encoder)
 
@@ -282,7 +284,9 @@ def first_trained(stack: nn.Module, layers: int) -> int:
 
 def fill_size(size: Mapping[str, Any], args: Any) -> None:
     """Fill what ``args`` leave open of a size, and stay off TPUs.
-    fairseq's parser takes --bf16 for a wish to train on one; where there is no torch_xla it is none."""
+
+    fairseq's parser takes --bf16 for a wish to train on one; where there is no torch_xla it is none.
+    """
     for name, value in size.items():
         setattr(args, name, getattr(args, name, value))
     if getattr(args, "bf16", False) and find_spec("torch_xla") is None:

@@ -57,14 +57,18 @@ def encoder_numbers(args: Any) -> int:
 
 def check_encoder_size(args: Any, backbone: Backbone) -> None:
     """Raise InputError where the encoder of ``args`` is much larger than the tensors of its backbone's file.
-    An untrained one is built from what its file says, and a checkpoint may come from where the backbone does."""
+
+    An untrained one is built from what its file says, and a checkpoint may come from where the backbone does.
+    """
     if encoder_numbers(args) > room(backbone.weights):
         raise InputError(f"--backbone {backbone.path} holds less than the layers that it says it has: give another")
 
 
 def check_size(model: Mapping[str, Any], task: Mapping[str, Any], tensors: dict[str, Any], what: str) -> None:
     """Raise InputError where options describe a model that is much larger than the tensors of its file.
-    ``model``: options of this package's model, or of fairseq's RoBERTa, which has no method; ``what``: the file."""
+
+    ``model``: options of this package's model, or of fairseq's RoBERTa, which has no method; ``what``: the file.
+    """
     given = {"max_positions": task.get("max_positions") or 512}
     given.update({name: value for name, value in model.items() if name != "_name" and value is not None})
     ours = "method" in given

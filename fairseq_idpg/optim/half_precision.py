@@ -27,9 +27,11 @@ AMP_COUNTERS = ("scale", "_growth_tracker")
 
 class KeptHalfPrecision:
     """The section of ``model.kept`` with which a resumed run goes on exactly as if it had not been stopped.
+
     A run that starts from update 0 (--reset-optimizer, --finetune-from-model) takes nothing from it: it starts from the
     weights that everybody else reads in the file. Without ``saved`` checkpoints hold no state of the optimizer, and
-    there is nothing to go on from."""
+    there is nothing to go on from.
+    """
 
     def __init__(self, saved: bool = True):
         self.saved = saved
@@ -38,7 +40,8 @@ class KeptHalfPrecision:
 
     def before_step(self, optimizer: Any, updates: int) -> None:
         """Give the first step of a resumed run what the checkpoint kept; later calls cost nothing. ``optimizer``: the
-        trainer's, with the state that fairseq has loaded into it; ``updates``: made before this step."""
+        trainer's, with the state that fairseq has loaded into it; ``updates``: made before this step.
+        """
         if self._optimizer is not None and self._optimizer() is optimizer:
             return
         resumed = self._optimizer is None and updates > 0

@@ -115,8 +115,10 @@ def cache_key(model: Any, text: SplitText, kind: str, rows: int, dtype: str) -> 
 
 class RowCache:
     """Rows of numbers of the examples of a split. Pickles as its path: data loader processes read the file themselves.
+
     ``lengths``: N, how many rows each example has. ``precision``: says the backbone's at the moment (fairseq halves a
-    model that is built already); without it, it is always the key's."""
+    model that is built already); without it, it is always the key's.
+    """
 
     option = what = ""  # what names the folder, and what the rows are, for errors
     exact = ""  # the value of ``option``-dtype with which no number is rounded
@@ -171,13 +173,17 @@ class RowCache:
 
     def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
         """Return the rows of some examples, one example after the other, from their n x T tokens.
-        ``padded``: whether there are pads among these."""
+
+        ``padded``: whether there are pads among these.
+        """
         raise NotImplementedError
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
         """Compute what is missing; one process at a time, others wait and find it done.
+
         ``encode``: n example numbers -> their rows, one example after the other, each w wide; ``batches``: all example
-        numbers, as they are best computed. Raise InputError where the folder cannot be written."""
+        numbers, as they are best computed. Raise InputError where the folder cannot be written.
+        """
         try:
             os.makedirs(self.folder, exist_ok=True)
             with locked(Path(self.path("lock"))):

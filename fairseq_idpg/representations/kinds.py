@@ -97,8 +97,10 @@ def pass_representation(
     start: Start | None = None,
 ) -> Any:
     """M(x) of one pass as ``model.method`` reads it: B x w, or the ``States`` of all tokens; None if it reads none.
+
     ``tokens``: B x T, the raw input; ``stored``: what the batch brings, B x w, see ``stored.py``, or ``States``: then
-    nothing is computed; ``start``: states of the tokens to begin with."""
+    nothing is computed; ``start``: states of the tokens to begin with.
+    """
     method = model.method
     if stored is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
         is_vector = isinstance(stored, Tensor)

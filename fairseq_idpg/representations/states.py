@@ -24,7 +24,9 @@ EXACT = "model"
 
 class StateCache(RowCache):
     """The states of a ``split`` that enter a ``layer``: d numbers for each token of each example.
-    ``rounded``: whether the file keeps them in float16, whatever the backbone's precision is."""
+
+    ``rounded``: whether the file keeps them in float16, whatever the backbone's precision is.
+    """
 
     option, what, exact = "--state-cache", "states", EXACT
 
@@ -65,7 +67,9 @@ def find_state_caches(
     task_cfg: Any, model: Any, training: bool
 ) -> Callable[[SplitText, np.ndarray], StateCache] | None:
     """Return what finds the states of a split, its texts having so many tokens each; None without --state-cache.
-    ``training``: whether dropout will be on. Raise InputError where no states stay the same."""
+
+    ``training``: whether dropout will be on. Raise InputError where no states stay the same.
+    """
     if not task_cfg.state_cache:
         return None
     # what makes one pass give something else below that layer than another

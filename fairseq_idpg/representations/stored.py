@@ -42,7 +42,9 @@ def vectors_width(data: str, given: int | None) -> int:
 
 def load_vectors(data: str, split: str, width: int, combine: bool = False) -> WordVectors:
     """``DATA/glove/SPLIT.npy``; ``combine``: and those of split1, split2 ..., as fairseq reads them.
-    Raise InputError where the file is missing, damaged, or made from other text or vectors of another width."""
+
+    Raise InputError where the file is missing, damaged, or made from other text or vectors of another width.
+    """
     with reading_data():
         folder = DataFolder(Path(data))
         splits = folder.joined(split) if combine else [split]

@@ -51,8 +51,10 @@ LARGEST_NOTE = 2**16  # bytes
 
 def weights_digest(weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
     """SHA-256 of those of RoBERTa's tensors whose names begin with one of ``parts``: names, types, shapes and values.
+
     The same weights in another file, of another version of torch or with other options or heads beside them, are the
-    same backbone; rounded to half precision they are another."""
+    same backbone; rounded to half precision they are another.
+    """
     left_out = (VERSION, TIED)
     return tensors_digest({n: v for n, v in weights.items() if n.startswith(parts) and n not in left_out})
 
@@ -71,14 +73,17 @@ def backbone_path(named: str) -> str:
 
 def read_checkpoint(path: str, option: str, **how: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return (model options of any type, tensors) of a fairseq RoBERTa, this package's or fairseq's own.
-    ``option`` named the file, for errors; ``how``, and what is refused: see ``read_file`` and ``check_is_roberta``."""
+
+    ``option`` named the file, for errors; ``how``, and what is refused: see ``read_file`` and ``check_is_roberta``.
+    """
     state = read_file(path, option, **how)
     return check_is_roberta(state, f"{option} {path}"), state["model"]
 
 
 def read_backbone(path: str) -> Backbone:
     """Read the backbone's checkpoint, whose tensors stay in the file until they are needed. A file that is known is not
-    looked through again. Raise InputError as ``read_file`` does, and for what was trained alone."""
+    looked through again. Raise InputError as ``read_file`` does, and for what was trained alone.
+    """
     note, opened = load_note(path), os.stat(path) if os.path.exists(path) else None
     args, weights = read_checkpoint(path, "--backbone", mapped=True, checked=note is not None and bool(note.digests))
     if note is not None and note.file != stat_file(path):  # it was replaced while it was read

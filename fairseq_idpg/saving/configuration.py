@@ -52,8 +52,10 @@ Options = dict[str, Any]
 
 def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
     """Return the configuration that a model may be built from; ``what``: the option and the file, for errors.
+
     Raise InputError for another task, model or criterion, an option that is not of its type, and a model that is much
-    larger than its tensors."""
+    larger than its tensors.
+    """
     found = recorded_options(state)
     names = {section: options.get("_name") for section, options in found.items()}
     model, ours = model_class(names["model"]), names_ours(state)
@@ -118,7 +120,9 @@ def names_ours(state: Mapping[str, Any]) -> bool:
 
 def recorded_options(state: Mapping[str, Any]) -> dict[str, Options]:
     """Return the options of "task", "model" and "criterion" as they stand in the file, their names under "_name".
-    Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both."""
+
+    Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both.
+    """
     if state.get("args") is not None:
         flat = as_options(state["args"])
         names = {"task": "task", "model": "arch", "criterion": "criterion"}
@@ -168,7 +172,9 @@ STOCK_TYPES = _stock_types()
 
 def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = False) -> Options:
     """Return the ``options`` that ``types`` declares, and with ``report`` warn of others.
-    Raise InputError for one that is not of its type, a size that no model has, and a seed that numpy does not take."""
+
+    Raise InputError for one that is not of its type, a size that no model has, and a seed that numpy does not take.
+    """
     for name, value in options.items():
         if name not in types:
             continue

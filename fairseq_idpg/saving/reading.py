@@ -52,9 +52,11 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
 
 def load_state(path: str, option: str, overrides: dict[str, Any] | None = None, builds: bool = True) -> dict[str, Any]:
     """Return what fairseq's ``load_checkpoint_to_cpu`` returns, of a file that may be a stranger's.
+
     ``option`` named the file. ``overrides`` replace values of the configuration; the caller's own, so not checked.
     ``builds``: whether a model is made from it. Where training goes on, or starts from a backbone, only its tensors and
-    its progress are read. Raise InputError as ``read_file`` and ``buildable`` do."""
+    its progress are read. Raise InputError as ``read_file`` and ``buildable`` do.
+    """
     what = f"{option} {path}"
     state = read_file(path, option)
     changed = changed_progress(state) if not builds and FINGERPRINT in state["model"] else None

@@ -80,7 +80,9 @@ def _differ(one: Record, other: Record, name: str) -> bool:
 
 def check_same_data(theirs: Record, ours: Record, data: str) -> None:
     """Raise InputError, with the first reason, unless a model with the record ``theirs`` can read the folder ``data``.
-    ``ours`` is the folder's. Label names are compared in ``LabelOrder``."""
+
+    ``ours`` is the folder's. Label names are compared in ``LabelOrder``.
+    """
     if _differ(theirs, ours, "regression"):
         trained, remedy = (
             ("scores", "give") if theirs.regression else (f"classes ({listed(theirs.labels)})", "leave out")
@@ -112,9 +114,11 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
 
 def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[str]:
     """Return the classes of a model with the record ``theirs``, as the folder with the record ``ours`` calls them.
+
     In the order of the model's logits; [] of one for scores. Classes are the same if the table of tasks gives them one
     meaning; where it knows nothing of a task, if they have the same name. Raise InputError where the folder's labels
-    mean something else, unless the model goes on in ``training`` on the folder, whose labels may come to mean that."""
+    mean something else, unless the model goes on in ``training`` on the folder, whose labels may come to mean that.
+    """
     names = theirs.labels or []
     try:
         return counterparts(theirs.task, names, ours.task, ours.labels or []) or names

@@ -41,8 +41,10 @@ Rows = list[list[Any]]
 
 def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
     """Write both files into ``folder``: what was trained, under the names of the checkpoint, and what it is.
+
     ``config``: all of ``KEYS`` but the format and the checksum: "data" is the record, "backbone" has "name", "path" and
-    "tensors_sha256", "options" those of ``SECTIONS``."""
+    "tensors_sha256", "options" those of ``SECTIONS``.
+    """
     own = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}  # none shares memory
     whole = {"format": FORMAT, **config}
     whole["checksum"] = _checksum(whole, own)
@@ -53,8 +55,10 @@ def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
 
 def read_shared(path: str, what: str) -> dict[str, Any]:
     """Return what a checkpoint would hold of it: "model", "cfg" and no progress of a training.
+
     The backbone is where the folder says, or a neighbour of the folder by the name that it says. Raise InputError,
-    which names the folder as ``what``, where a file is missing, is damaged, or does not belong to the other."""
+    which names the folder as ``what``, where a file is missing, is damaged, or does not belong to the other.
+    """
     folder = Path(path)
     config, tensors = _read_both(folder, what)
     data, backbone = dict(config["data"]), config["backbone"]

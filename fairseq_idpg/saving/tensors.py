@@ -54,7 +54,9 @@ def is_ours(model_state: dict[str, Any]) -> bool:
 
 def checksum(model_state: dict[str, Any]) -> str:
     """Return the SHA-256 of a model's state dict: names, types, shapes and bytes of tensors, and its extra state.
-    Tensors of half precision count as the float32 that fairseq writes instead."""
+
+    Tensors of half precision count as the float32 that fairseq writes instead.
+    """
     extra = {name: value for name, value in model_state.get(EXTRA_STATE, {}).items() if name != CHECKSUM}
     return digest_of({**model_state, EXTRA_STATE: extra})
 
@@ -94,7 +96,9 @@ def has_digest(recorded: Any, digest: Callable[..., str], *values: Any) -> bool:
 
 def digest_of(value: Any) -> str:
     """Return the SHA-256 of nested dictionaries and lists of tensors and plain values.
-    Raise ValueError where it has too many parts, and RecursionError where it is nested too deeply."""
+
+    Raise ValueError where it has too many parts, and RecursionError where it is nested too deeply.
+    """
     digest = hashlib.sha256()
     for part in _parts(value, iter(range(PARTS))):
         digest.update(part)
@@ -165,7 +169,9 @@ def _named(shapes: dict[str, list[int]]) -> str:
 
 def take_encoder(state: State, whole: State) -> None:
     """Leave of a checkpoint of fairseq's own, in place, the encoder and head that a model of ours can start from.
-    Raise InputError where its encoder is incomplete, or has more in it than the model's."""
+
+    Raise InputError where its encoder is incomplete, or has more in it than the model's.
+    """
     missing = [key for key in whole if key.startswith(STACK) and key not in state]
     unknown = [key for key in state if key.startswith(STACK) and key not in whole]
     if missing or unknown:

@@ -104,8 +104,10 @@ class Preview(pickle._Unpickler):  # the one in Python, whose memory follows the
 
 def read_saved(path: str, mapped: bool = False, checked: bool = False) -> Any:
     """Return what a file holds, on the CPU.
+
     ``mapped``: the tensors of a zip archive are read from it when they are needed; ``checked``: this very file was
-    found whole before. Raise Damaged where it cannot be read, or would make something else than data of its size."""
+    found whole before. Raise Damaged where it cannot be read, or would make something else than data of its size.
+    """
     try:
         archive = is_archive(path)
         if not checked:

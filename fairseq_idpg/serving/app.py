@@ -66,7 +66,9 @@ def build_app(
     batcher: Batcher, metrics: Metrics, most_bytes: int, most_texts: int, hosts: set[str] | None = None
 ) -> "Front":
     """Return the routes, asked of ``batcher``, behind a ``Front``.
-    A request has at most ``most_bytes`` and ``most_texts``. ``hosts``: names of the server; None for any."""
+
+    A request has at most ``most_bytes`` and ``most_texts``. ``hosts``: names of the server; None for any.
+    """
     metrics.queue.set_function(lambda: batcher.waiting)
 
     async def predict(request: Request) -> Response:
@@ -103,7 +105,8 @@ def build_app(
 @dataclass
 class Front:
     """Around the routes: counts, adds ``HEADERS``, and refuses requests that call the server by another's name. A page
-    of somebody else's can have its own name point to 127.0.0.1, and would then pass for a page of this server."""
+    of somebody else's can have its own name point to 127.0.0.1, and would then pass for a page of this server.
+    """
 
     app: ASGIApp
     metrics: Metrics

@@ -50,7 +50,9 @@ class Batcher:
 
     def start(self, opened: Callable[[], None], ended: Callable[[], None]) -> None:
         """Start the thread; it calls ``opened`` once the model is there, and ``ended`` when nothing is taken any more.
-        ``error`` is then what ended it too early."""
+
+        ``error`` is then what ended it too early.
+        """
         self.thread = threading.Thread(target=self._work, args=(opened, ended), name="model")
         self.thread.start()
 

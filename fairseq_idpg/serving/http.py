@@ -60,7 +60,9 @@ class Connection(H11Protocol):
 
 def take_no_more(listening: socket.socket) -> None:
     """Let the kernel begin no more connections; those that it has begun can still be accepted.
-    Between a last ``accept`` and ``close`` more could come, which ``close`` would reset. Without a filter they do."""
+
+    Between a last ``accept`` and ``close`` more could come, which ``close`` would reset. Without a filter they do.
+    """
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in NO_SYN))
     with contextlib.suppress(OSError):
         option = struct.pack("HP", len(NO_SYN), ctypes.addressof(program))
@@ -69,8 +71,10 @@ def take_no_more(listening: socket.socket) -> None:
 
 class HttpServer(uvicorn.Server):
     """uvicorn's, of one process for many connections, which at its end still answers what is asked on those made.
+
     ``ending`` is called when no more will come. No client keeps it from its end for more than ``WAIT`` seconds, unless
-    an answer is due."""
+    an answer is due.
+    """
 
     def __init__(self, app: ASGIApp, ending: Callable[[], None]):
         options: Any = dict.fromkeys(("access_log", "server_header", "proxy_headers"), False)

@@ -53,7 +53,9 @@ def place_prompts(
     placed: Lengths = (),
 ) -> PromptPlaces:
     """Return the places in the examples of a split, which have these ``lengths``; raise InputError as ``fit`` does.
-    ``template``: what they are put into, if there is one; ``placed``: lengths that the sentences have in it."""
+
+    ``template``: what they are put into, if there is one; ``placed``: lengths that the sentences have in it.
+    """
     position = cfg.prompt_position
     block = prompt_block(position, prompt_length, dictionary.index(MASK), dictionary.eos())
     if template is None:
@@ -75,9 +77,11 @@ def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
 
 class SwappedPairsAppended(BaseWrapperDataset):
     """Every pair, and every pair again with its sentences exchanged (IDPG, appendix A.4), without a copy on disk.
+
     N pairs ``<s> A </s> [</s>] B </s>`` with two ``lengths`` each and ``separators`` between them, followed by the N
     pairs ``<s> B </s> [</s>] A </s>`` with the same targets. With ``shuffle`` in a random order, else in that of the
-    data."""
+    data.
+    """
 
     def __init__(self, dataset: FairseqDataset, lengths: Lengths, separators: int, shuffle: bool, seed: int):
         super().__init__(dataset)
@@ -191,12 +195,14 @@ class PromptedDataset(FairseqDataset):
 
     def filter_indices_by_size(self, indices: np.ndarray, max_sizes: Any) -> tuple[np.ndarray, list[int]]:
         """All: what is too long was refused. fairseq would leave out what is longer with its prompt than --max-tokens,
-        which counts the text alone, so that a longer prompt would train on fewer examples."""
+        which counts the text alone, so that a longer prompt would train on fewer examples.
+        """
         return indices, []
 
     def batch_by_size(self, indices: np.ndarray, **limits: Any) -> list[np.ndarray]:
         """fairseq's batches, and the last one, which fairseq drops from training and validation alike when its
-        size is no multiple of --required-batch-size-multiple (8 by default)."""
+        size is no multiple of --required-batch-size-multiple (8 by default).
+        """
         batches = super().batch_by_size(indices, **limits)
         rest = indices[sum(map(len, batches)) :]
         batches = [*batches, rest] if len(rest) else list(batches)
@@ -233,7 +239,9 @@ def grouped_by_length(order: np.ndarray, sizes: np.ndarray, bucket: int = BUCKET
 
 def arrangement(cfg: Any, split: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
     """What changes fairseq's order of a split's examples, (order, sizes) -> order; None where it stays.
-    Training keeps fairseq's shuffled order, grouped by length on request. Elsewhere the order changes no result."""
+
+    Training keeps fairseq's shuffled order, grouped by length on request. Elsewhere the order changes no result.
+    """
     if cfg.no_shuffle:
         return None
     if not split.startswith(TRAIN):

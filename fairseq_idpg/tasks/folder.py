@@ -39,8 +39,10 @@ def has_pairs(data: str) -> bool:
 
 def check_folder(cfg: Any, from_checkpoint: bool) -> None:
     """Check the folder of a task's options before any of its texts is read.
+
     ``from_checkpoint``: the model is trained, and so has the outputs that it has; the folder may lack labels. Raise
-    InputError, which names a file that is missing or damaged, or the option that disagrees with the folder."""
+    InputError, which names a file that is missing or damaged, or the option that disagrees with the folder.
+    """
     data, regression = cfg.data, cfg.regression_target
     label, names = Path(data, "label"), Path(data, "label", "dict.txt")
     labelled = any(label.glob("*.idx"))
@@ -70,7 +72,9 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
 
 def check_files(data: str, split: str, regression: bool, combine: bool = False) -> None:
     """Raise InputError where a split does not exist, is empty, or has a damaged file.
-    ``combine``: and split1, split2 ..., as fairseq reads them; ``regression``: whether labels are scores."""
+
+    ``combine``: and split1, split2 ..., as fairseq reads them; ``regression``: whether labels are scores.
+    """
     folder = DataFolder(Path(data), regression)
     if split not in folder.splits:
         raise InputError(
@@ -83,7 +87,8 @@ def check_files(data: str, split: str, regression: bool, combine: bool = False) 
 
 def find_questions(data: str, split: str, reports: Sequence[str], examples: int) -> Questions | None:
     """Return which question each example of a split answers; None where examples are no answers. Raise InputError where
-    a metric of ``reports`` needs questions that the folder does not have, or other splits' examples are among them."""
+    a metric of ``reports`` needs questions that the folder does not have, or other splits' examples are among them.
+    """
     questions = DataFolder(Path(data)).questions(split)
     if questions is not None and len(questions.number) != examples:
         raise InputError(
@@ -171,8 +176,10 @@ def class_names(dictionary: Dictionary) -> list[str]:
 @dataclass
 class LabelOrder:
     """The classes in the folder's order, which is the model's too until a checkpoint brings another.
+
     Data sets ask it for every example anew: fairseq-train loads the validation set before the checkpoint, which may
-    bring another order."""
+    bring another order.
+    """
 
     dictionary: Dictionary  # names the model's classes from ``nspecial`` on, for criterions
     data: str
@@ -219,8 +226,10 @@ class LabelOrder:
 
 def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bool) -> LabelOrder | None:
     """Return the classes of the task's folder; None for scores. ``load`` reads a dict.txt as the task does.
+
     ``from_checkpoint``: the folder may lack labels, which the checkpoint names. Raise InputError for another number of
-    classes than --num-classes."""
+    classes than --num-classes.
+    """
     if cfg.regression_target:
         return None
     path = Path(cfg.data, "label", "dict.txt")
@@ -252,7 +261,9 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
 
 def check_scored(criterion: Any, labels: LabelOrder | None) -> None:
     """Raise InputError unless the classes (None: scores) are such as the criterion's reports can score.
-    fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes."""
+
+    fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes.
+    """
     names = [] if labels is None else labels.names
     own = [REPORT + metric for metric in reported(criterion)]
     for option in (*own, *(option for option in OF_NUMBERS if getattr(criterion, option, False))):

@@ -70,7 +70,9 @@ def check_position(position: int, pairs: bool, template: bool = False) -> None:
 
 def insertion_index(position: int, lengths: Lengths, separators: int = 2) -> np.ndarray:
     """Index in front of which the prompt enters each of N examples.
-    ``separators`` counts the ``</s>`` between A and B: 2, or 1 without --separator-token."""
+
+    ``separators`` counts the ``</s>`` between A and B: 2, or 1 without --separator-token.
+    """
     check_position(position, len(lengths) == 2)
     a, *b = lengths
     start = np.ones_like(a)
@@ -177,8 +179,10 @@ def separators(cfg: Any) -> int:
 
 def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int | None = None) -> int:
     """Tokens of text that an example may have beside special tokens and a prompt; InputError: there is no room.
+
     ``rows``: tokens that the prompt adds, separators around it counted; ``words``: those of a template, with ``<s>``
-    and ``</s>``, if the sentences stand in one."""
+    and ``</s>``, if the sentences stand in one.
+    """
     room = cfg.max_positions - (special_tokens(pairs, separators(cfg)) if words is None else words) - rows
     if room < (2 if pairs else 1):
         raise InputError(
@@ -190,7 +194,9 @@ def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int |
 
 def fit(cfg: Any, split: str, lengths: Lengths, prompt_length: int, rows: int, words: int | None = None) -> Shortener:
     """What cuts the sentences of a split to the room that a prompt leaves, see ``text_room``; it warns of what is cut.
-    Raise InputError where there is no room, or an example that is too long may not be cut."""
+
+    Raise InputError where there is no room, or an example that is too long may not be cut.
+    """
     room = text_room(cfg, len(lengths) == 2, prompt_length, rows, words)
     together = np.sum(lengths, axis=0)
     too_long = np.flatnonzero(together > room)

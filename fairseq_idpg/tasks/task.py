@@ -48,7 +48,8 @@ from .template import ClassWords, Template, complete_phrasing, find_phrasing, in
 @register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
 class SentencePredictionIDPGTask(SentencePredictionTask):
     """Reads ordinary sentence_prediction folders; knows both lengths, so it says where the prompt goes. The model that
-    is built says how many rows it needs; for a method that inserts nothing examples are fairseq's own."""
+    is built says how many rows it needs; for a method that inserts nothing examples are fairseq's own.
+    """
 
     prompt_length = 0
     judges = False  # whether the model is one that was trained before: fairseq-validate
@@ -119,8 +120,10 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         self, split: str, combine: bool = False, need_labels: bool = True, **kwargs: Any
     ) -> PromptedDataset:
         """fairseq's dataset of the split, with the prompt's place in every example.
+
         Raise InputError for missing, empty or disagreeing files, for an example too long for prompt and text together,
-        and, with ``need_labels``, for a split without labels."""
+        and, with ``need_labels``, for a split without labels.
+        """
         cfg, dictionary = self.cfg, self.source_dictionary
         if self.model_record is not None:
             self.follow_model(self.model_record)

@@ -76,8 +76,10 @@ class Template:
 
 def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: int, end: int) -> Template:
     """The template that ``--template`` says, for examples of one sentence or of ``pairs``; the rest are tokens.
+
     Raise InputError where ``<mask>`` or a sentence does not stand in it once, something else that is special does, or
-    its words cannot be encoded."""
+    its words cannot be encoded.
+    """
     pieces = [piece for piece in PIECES.split(text.strip()) if piece]
     wanted = [MASK, "{0}", *(["{1}"] if pairs else [])]
     plain = "".join(piece for piece in pieces if piece not in wanted)
@@ -116,7 +118,9 @@ def naming(option: str) -> Iterator[None]:
 
 class Phrased(Shortener):
     """Puts the sentences of each example into a template, cut to the room that its words leave.
-    ``alone``: N lengths of each sentence in the data; ``shorten`` cuts them, as long as they are in their places."""
+
+    ``alone``: N lengths of each sentence in the data; ``shorten`` cuts them, as long as they are in their places.
+    """
 
     def __init__(self, template: Template, alone: Lengths, shorten: Shortener):
         super().__init__(**vars(shorten))
@@ -154,8 +158,10 @@ class Phrased(Shortener):
 
 def in_places(template: Template, own: Lengths, orders: Sequence[Sequence[Any]]) -> Lengths:
     """The lengths that sentences have in their places in a template, from their ``own`` lengths alone.
+
     ``orders``: the tokens of these sentences, closed by ``</s>``: one data set for each place. Exchanged pairs are a
-    second such list in the other order, whose examples follow the first's."""
+    second such list in the other order, whose examples follow the first's.
+    """
     found = list(own)
     for number in template.spaced:
         rows = (order[number][i][:-1] for order in orders for i in range(len(order[number])))
@@ -207,8 +213,10 @@ class ClassWords:
 
 def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
     """Put template and verbalisers of ``--predict-with mlm`` into the model's options ``cfg``, in place.
+
     The verbalisers become one word for each class, in the order of the classes. Raise InputError where an option has no
-    effect, there is no template for this data, or not one word for each class."""
+    effect, there is no template for this data, or not one word for each class.
+    """
     if not predicts_words(cfg):
         unused = [name for name in ("template", "verbalisers") if getattr(cfg, name, None) is not None]
         if unused:
@@ -243,7 +251,9 @@ def find_phrasing(
 
 def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
     """``bad,good`` in the order of the classes, or ``1=good,0=bad`` -> a word for each class.
-    ``labels`` is empty where the data does not name the classes. Raise InputError unless there is one word for each."""
+
+    ``labels`` is empty where the data does not name the classes. Raise InputError unless there is one word for each.
+    """
     given = [part.strip() for part in text.split(",")]
     if all("=" in part.strip("=") for part in given):
         named = dict(part.rsplit("=", 1) for part in given)

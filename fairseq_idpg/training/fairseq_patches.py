@@ -313,8 +313,10 @@ def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
 
 def import_no_compiler() -> None:
     """Let optimizers not import torch's compiler; once somebody else has, they are as torch made them.
+
     torch hides some methods of an optimizer from its compiler, and to do so imports all of it at the first call of one.
-    That takes longer than all else that a short training does before its first update."""
+    That takes longer than all else that a short training does before its first update.
+    """
     for name in HIDDEN_FROM_COMPILER:
         theirs = getattr(Optimizer, name)
         function = getattr(theirs, "__wrapped__", None)

@@ -53,8 +53,10 @@ PLATEAU = "reduce_lr_on_plateau"
 
 class KeptOptions:
     """Options and data of a training, compared with those of the checkpoint that it goes on from.
+
     ``cfg``: fairseq's whole configuration, as the model has completed it. ``resumes``: whether the checkpoint is gone
-    on with; a start from its weights may be of any training, and says what the method was there."""
+    on with; a start from its weights may be of any training, and says what the method was there.
+    """
 
     def __init__(self, cfg: Any, resumes: bool):
         plain: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)

@@ -17,8 +17,10 @@ _held: dict[str, int] = {}  # path of a lock -> the open file that holds it
 
 def hold(folder: str) -> None:
     """Keep other trainings out of ``folder`` until this process ends; raise InputError where another process holds it.
+
     The lock belongs to an open file (flock), so that the system releases it and nothing has to be removed after a kill.
-    A process that trains twice keeps its lock."""
+    A process that trains twice keeps its lock.
+    """
     path = os.path.join(os.path.realpath(folder), NAME)
     if path in _held:
         # a folder may have been removed and made again

@@ -32,8 +32,10 @@ def loaded_commands(function: str) -> Iterator[ModuleType]:
 
 def will_resume(cfg: Any, suffix: str) -> bool:
     """Return whether fairseq goes on with the checkpoint that it is about to read, or starts from its weights.
+
     ``cfg``: fairseq's options of checkpoints; ``suffix``: what their names end with in this process. Raise InputError
-    where --restore-file, --continue-once or --finetune-from-model is missing: fairseq would start anew."""
+    where --restore-file, --continue-once or --finetune-from-model is missing: fairseq would start anew.
+    """
     option, named = "--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt")
     if cfg.restore_file == CheckpointConfig.restore_file:
         # fairseq takes the checkpoint in --save-dir, or the first of these
@@ -51,7 +53,9 @@ def will_resume(cfg: Any, suffix: str) -> bool:
 
 def warn_of_lost_files(cfg: Any, suffix: str, best: float | None) -> None:
     """Warn where checkpoints in --save-dir are left aside, or will be replaced by worse ones.
-    ``best``: the score that the next validation is compared with; None: it is the first. Else see ``will_resume``."""
+
+    ``best``: the score that the next validation is compared with; None: it is the first. Else see ``will_resume``.
+    """
     last_file, best_file = (os.path.join(cfg.save_dir, f"checkpoint_{name}{suffix}.pt") for name in ("last", "best"))
     named = cfg.restore_file.replace(".pt", f"{suffix}.pt")
     other = cfg.restore_file != CheckpointConfig.restore_file and os.path.exists(last_file)
@@ -99,7 +103,9 @@ class KeptPatience:
 
 def ended(cfg: Any, updates: int, hours: float) -> str | None:
     """Return why a training is over before it goes on, if it is; fairseq would make and save one more update or epoch.
-    ``hours``: those of its checkpoint; those since then differ from process to process."""
+
+    ``hours``: those of its checkpoint; those since then differ from process to process.
+    """
     if 0 < cfg.optimization.max_update <= updates:
         return f"{updates} updates are made, --max-update {cfg.optimization.max_update}"
     if 0 < cfg.optimization.stop_time_hours < hours:
@@ -120,16 +126,20 @@ def plateau_state(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule) -> di
 
 def load_plateau(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule, state: dict[str, Any]) -> None:
     """Load it; checkpoints of earlier versions do not say how many, which is 0 with the default --lr-patience 0.
+
     The schedule lowers the learning rate once more than --lr-patience epochs in a row were no better. fairseq saves its
-    best score alone, and it saves a checkpoint before it tells the schedule how the epoch ended."""
+    best score alone, and it saves a checkpoint before it tells the schedule how the epoch ended.
+    """
     theirs(state)
     schedule.lr_scheduler.num_bad_epochs = state.get(BAD_EPOCHS, 0)
 
 
 def catch_up_plateau(trainer: Any, extra_state: dict[str, Any] | None, anew: bool) -> None:
     """Tell the schedule how the last epoch of the checkpoint ended; all other schedules count updates alone.
+
     ``extra_state``: what fairseq has read of the checkpoint, if there is one. ``anew``: whether the schedule has
-    forgotten the checkpoint (--reset-lr-scheduler), of which the optimizer has taken the rate."""
+    forgotten the checkpoint (--reset-lr-scheduler), of which the optimizer has taken the rate.
+    """
     schedule = trainer.lr_scheduler
     if extra_state is None or not isinstance(schedule, ReduceLROnPlateauLRSchedule):
         return

@@ -42,8 +42,10 @@ def beside(checkpoint: str) -> str | None:
 
 def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], record: str | None) -> dict[str, Any]:
     """Return scores, seed and settings: of the run's ``record``, and for the rest of the checkpoint.
+
     ``data``: the folder that was trained on, as the command named it; ``dataset``: fairseq's options of its splits.
-    Raise InputError where the record cannot be read, is none, or has the scores of another checkpoint of the run."""
+    Raise InputError where the record cannot be read, is none, or has the scores of another checkpoint of the run.
+    """
     cfg, extra = as_options(state.get("cfg")), as_options(state.get("extra_state"))
     settings = {name: plain(as_options(cfg.get(section)).get(option)) for name, (section, option) in FACTS.items()}
     score = plain(extra.get("val_loss"))

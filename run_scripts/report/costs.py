@@ -111,7 +111,8 @@ COSTS = (
 def methods_table(results: Results, choice: Choice) -> Table:
     """Return a line for each row with runs, sorted as ``fairseq_idpg``'s presets; costs are of the shown scores.
 
-    Of one task, the learning rate stands beside the score. Of several, they have a column each."""
+    Of one task, the learning rate stands beside the score. Of several, they have a column each.
+    """
     if not choice.tasks:
         of_any = replace(choice, tasks=tuple(TASKS))
         done = [run for run in results.runs if has_finished(run) and run["k"] == choice.k and of_any.accepts(run)]

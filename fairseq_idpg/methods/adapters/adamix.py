@@ -80,7 +80,8 @@ class AdaMix(AdapterMethod):
 
     While it is trained W_down, b_down (and, if they are not shared, W_up, b_up) are those of one of M experts, drawn
     for each layer and pass; in evaluation the means of all M, which alone are left once it is trained.
-    Trainable parameters: L (M (d m + m) + m d + d); folded: L (2 d m + m + d)."""
+    Trainable parameters: L (M (d m + m) + m d + d); folded: L (2 d m + m + d).
+    """
 
     config = AdaMixConfig
     training_only = ("experts.",)

@@ -44,7 +44,9 @@ class AdapterConfig(FairseqDataclass):
 
 class AdapterMethod(Method):
     """N adapters, each drop(act(x W_down + b_down) W_up + b_up), in their order through the encoder.
-    The parameters of all adapters are stacked, so that a method makes all its matrices at once."""
+
+    The parameters of all adapters are stacked, so that a method makes all its matrices at once.
+    """
 
     slots: tuple[str, ...] = ("sublayer",)
     drops_hidden, drops_output = False, True  # where dropout falls

@@ -29,7 +29,8 @@ class BitFit(Method):
     """b of every W x + b in the layers (q, k, v, out, fc1, fc2), and of every LayerNorm, the embedding's too.
 
     The key's bias is among them, though softmax cancels it and it gets no gradient. The LM head's are not: nothing
-    reads them. Trainable parameters: L (5 d + inner width) without LayerNorms, 2 L d + d more with them."""
+    reads them. Trainable parameters: L (5 d + inner width) without LayerNorms, 2 L d + d more with them.
+    """
 
     config = BitFitConfig
 

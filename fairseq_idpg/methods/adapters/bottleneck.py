@@ -49,7 +49,8 @@ class Houlsby(AdapterMethod):
 
     f is the output of attention or feed-forward after its dropout; the residual and the LayerNorm follow:
     x <- LN(x + f').
-    ``down``: 2L x d x m, ``up``: 2L x m x d, truncated N(0, std^2). Trainable parameters: 2L (2 d m + m + d)."""
+    ``down``: 2L x d x m, ``up``: 2L x m x d, truncated N(0, std^2). Trainable parameters: 2L (2 d m + m + d).
+    """
 
     config = BottleneckConfig
 
@@ -66,7 +67,8 @@ class Pfeiffer(Houlsby):
     """u = LN(f + x); f' = f + W_up act(W_down u + b_down) + b_up, once per layer, after the feed-forward.
 
     x is the residual and LN the layer's final LayerNorm, which then closes the layer once more: LN(x + f').
-    Trainable parameters: L (2 d m + m + d)."""
+    Trainable parameters: L (2 d m + m + d).
+    """
 
     def sublayers_of(self, cfg: BottleneckConfig) -> tuple[str, ...]:
         return ("FFN",)

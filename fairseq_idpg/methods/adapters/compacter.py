@@ -38,7 +38,8 @@ class Compacter(AdapterMethod):
     """f' = f + W_up act(W_down f + b_down) + b_up as ``adapter`` has it, with W = sum_i A_i (x) (s_i t_i^T).
 
     Down and up projection of an adapter share its A: ``a`` N x n x n x n, N = 2L. ``down_s`` and ``up_t`` are
-    N x n x d/n, ``down_t`` and ``up_s`` N x n x m/n. Trainable parameters: 2L (3 d + 3 m + n^3)."""
+    N x n x d/n, ``down_t`` and ``up_s`` N x n x m/n. Trainable parameters: 2L (3 d + 3 m + n^3).
+    """
 
     config = CompacterConfig
     drops_hidden = True

@@ -38,7 +38,8 @@ class AdapterDrop(Houlsby):
     """``adapter`` in the layers from the n-th on; those of layers below n are not built, or, if n is drawn, not used.
 
     Below layer n the frozen backbone runs without gradient. Trainable parameters: 2 (L - n) (2 d m + m + d); 2 L (...)
-    if n is drawn."""
+    if n is drawn.
+    """
 
     config = AdapterDropConfig
 

@@ -53,7 +53,8 @@ class LoRA(Method):
 
     ``a``: name of a Linear -> N x r x in, ``b``: name -> N x out x r, for N layers. A starts uniform in
     ±1/sqrt(in), B at 0: training begins with the untouched backbone. Trainable parameters: N r (in + out) for each
-    Linear of a layer, 2 L · 2 d r for query and value."""
+    Linear of a layer, 2 L · 2 d r for query and value.
+    """
 
     config = LoRAConfig
     slots = ("projection",)

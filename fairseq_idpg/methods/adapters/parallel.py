@@ -58,7 +58,9 @@ class ParallelConfig(ScaledConfig):
 
 class ScaledAdapters(AdapterMethod):
     """N adapters s W_up ReLU(W_down x + b_down) + s b_up, with dropout on the hidden layer.
-    ``scale``: N, if it is learned. At the start W_up is 0, so that training begins with the untouched backbone."""
+
+    ``scale``: N, if it is learned. At the start W_up is 0, so that training begins with the untouched backbone.
+    """
 
     config = ScaledConfig
     drops_hidden, drops_output = True, False
@@ -89,7 +91,8 @@ class ParallelAdapters(ScaledAdapters):
 
     With ``--adapter-reads output`` f replaces the x that is multiplied: the paper's sequential adapter.
     ``down``: N x d x m, uniform in ±1/sqrt(d) (Kaiming, as LoRA's A); ``up``: N x m x d, 0; N = L, or 2 L with both
-    sublayers. Trainable parameters: N (2 d m + m + d), and N of a learned s."""
+    sublayers. Trainable parameters: N (2 d m + m + d), and N of a learned s.
+    """
 
     config = ParallelConfig
 
@@ -117,7 +120,8 @@ class MultiHeadAdapters(ScaledAdapters):
 
     q_h = W_q,h x + b_q,h are the frozen queries of head h, w = d/H wide. ``down``: L x H x w x m, uniform in
     ±1/sqrt(w); ``up``: L x H x m x w, 0; ``down_bias``: L x H x m. Trainable parameters: L (2 d m + H m + d), and L of
-    a learned s."""
+    a learned s.
+    """
 
     slots = ("projection",)
     stands = "beside the heads of"

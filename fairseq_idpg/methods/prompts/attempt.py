@@ -57,7 +57,8 @@ class ATTEMPT(PromptMethod):
 
     x: B x d, the largest values of an input's word embeddings; K: (n + 1) x d, those of each prompt's rows. ``table``:
     places x rows x d, the task's own prompt; ``sources``: n x places x rows x d, frozen and saved with it.
-    Trainable parameters: places rows d + 2 d m + 2 d."""
+    Trainable parameters: places rows d + 2 d m + 2 d.
+    """
 
     config = ATTEMPTConfig
     reads_words = True

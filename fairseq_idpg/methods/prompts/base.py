@@ -108,6 +108,7 @@ class GeneratorConfig(PromptConfig):
 
 def parse_places(text: str, layers: int, needs_input: bool = True) -> tuple[int, ...]:
     """``first`` | ``all`` | ``middle`` | ``0,4,8`` -> the places of a prompt in rising order.
+
     Place 0 is the input, or the states that enter layer 0; place i > 0 the hidden states between layers i - 1 and i.
     ``needs_input``: places above read rows that the input's prompt makes; raise InputError if place 0 is missing then.
     """
@@ -152,7 +153,9 @@ class PromptMethod(Method):
     @abstractmethod
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         """Begin one forward pass and return what gives each place its rows.
-        ``representation`` is M(x) as for ``injection``."""
+
+        ``representation`` is M(x) as for ``injection``.
+        """
 
     def injection(self, representation: Tensor | None) -> Injection:
         """Rows for the input now, rows for the layers when they are reached."""

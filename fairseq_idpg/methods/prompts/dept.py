@@ -86,7 +86,8 @@ class PromptWithWords(TaskPrompts):
 class DePT(PromptWithWords):
     """P = table, and E_j + alpha / sqrt(r) (A B)_j for the word embedding of token j < M.
 
-    Trainable parameters: places rows d + r (M + d)."""
+    Trainable parameters: places rows d + r (M + d).
+    """
 
     config = DePTConfig
 

@@ -85,7 +85,9 @@ def low_rank(rows: Tensor, rank: int, split: str) -> tuple[Tensor, Tensor]:
 
 class Experts(nn.Module):
     """sum_i g_i(p) (W_i2 ReLU(W_i1 p + b_i1) + b_i2), g = softmax(W p + b), for each row p of a prompt.
-    n (2 d h + h + d) + n (d + 1) parameters for n experts h wide. They start as PyTorch's Linears do."""
+
+    n (2 d h + h + d) + n (d + 1) parameters for n experts h wide. They start as PyTorch's Linears do.
+    """
 
     def __init__(self, count: int, width: int, hidden: int):
         super().__init__()
@@ -131,7 +133,8 @@ class EPT(PromptWithWords):
     """P = P_f + P_amend, see ``FusedPrompt``, and E_j + (A B)_j for the word embedding of token j < M.
 
     While it is trained: s d + r (M + d) parameters and those of the experts; folded: s d + r (M + d). At several places
-    each has its own P_s, and all share A B and the experts."""
+    each has its own P_s, and all share A B and the experts.
+    """
 
     config = EPTConfig
     folded_remedy = Method.folded_remedy

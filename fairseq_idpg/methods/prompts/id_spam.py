@@ -74,7 +74,8 @@ class AttentionGenerator(StateGenerator):
 class IDSPAM(StatePrompts):
     """P_l = drop(ReLU(W_up ReLU(W_down A_l))), see ``AttentionGenerator``.
 
-    Parameters at one place: 3 d^2 + c d + c t d, and c + t d with biases; c = m, the generator's hidden size."""
+    Parameters at one place: 3 d^2 + c d + c t d, and c + t d with biases; c = m, the generator's hidden size.
+    """
 
     config = IDSPAMConfig
 

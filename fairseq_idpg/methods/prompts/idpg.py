@@ -80,7 +80,9 @@ class IDPGConfig(GeneratorConfig):
 
 class Generator(nn.Module, ABC):
     """G(c) = W2 drop(GELU(W1 c + b1)), without the output bias, which may belong to a layer.
-    ``c``: B x d -> B x (t d). b1 (``hidden_bias``) has m entries."""
+
+    ``c``: B x d -> B x (t d). b1 (``hidden_bias``) has m entries.
+    """
 
     def __init__(self, hidden: int, dropout: float):
         super().__init__()
@@ -119,8 +121,10 @@ class DenseGenerator(Generator):
 
 class PHMGenerator(Generator):
     """PHM: W1 = sum_i A_i (x) B_i and W2 = sum_i A'_i (x) B'_i.
+
     With ``shared_a`` A' = A, as the paper counts S-IDPG; otherwise each has its own.
-    Parameters: n^3 (shared) or 2 n^3, + d m / n + m + m t d / n."""
+    Parameters: n^3 (shared) or 2 n^3, + d m / n + m + m t d / n.
+    """
 
     def __init__(self, width: int, hidden: int, out: int, dropout: float, n: int, shared_a: bool):
         super().__init__(hidden, dropout)
@@ -153,7 +157,8 @@ class IDPG(PromptMethod):
         both              P_0 <- LN_g(LN_c(c_0) + LN_r(P_0))
     Each LayerNorm has 2 d parameters. The released code has c_0 + LN_r(P_0) and LN_g(c_0 + LN_r(P_0)).
     ``bias``: 1 or places x t x d, from N(0, 0.02^2); zero for the single-layer DNN, whose bias is a Linear's in
-    the released code."""
+    the released code.
+    """
 
     config = IDPGConfig
     shared, shows_no_example = "output bias of the generator", None

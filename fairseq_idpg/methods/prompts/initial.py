@@ -52,7 +52,9 @@ def vocabulary_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
 
 def class_label_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
     """Return a row for each class, the mean of its text's pieces, and sampled words after them: count x d.
-    Raise InputError if a text has no pieces, or there are more texts than rows."""
+
+    Raise InputError if a text has no pieces, or there are more texts than rows.
+    """
     means = torch.stack([pieces(label, words).mean(0) for label in text.split("|")])
     if len(means) > count:
         raise InputError(f"--prompt-init-text has {len(means)} classes for {count} prompt rows: raise --prompt-length")
@@ -75,8 +77,10 @@ INITS = ("normal", "standard-normal", "uniform", *WORDS, "saved")
 @torch.no_grad()
 def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Tensor | None) -> None:
     """Give ``rows`` of a prompt method the values that --prompt-init asks for, but for ``saved``, in place.
+
     Words are for the first place's rows, of the input or late ones, as in LPT; later ones keep their drawn values.
-    Raise InputError if there are no such rows, or rows of another kind."""
+    Raise InputError if there are no such rows, or rows of another kind.
+    """
     init = str(cfg.prompt_init)
     among_words = method.prompt_length or method.insertion == "late"
     if init == "normal":
@@ -111,7 +115,9 @@ def saved_methods(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
 
 def other_meaning(method: Any, cfg: Any, options: dict[str, Any]) -> list[str]:
     """Return options that a checkpoint was trained with and this run has otherwise, of those its values were fitted to.
-    Reparameterization is ignored: folded, its rows are rows like others."""
+
+    Reparameterization is ignored: folded, its rows are rows like others.
+    """
     fitted = [n for n, declared in options_of(method.config).items() if not declared.metadata["changeable"]]
     known = {n: options[n] for n in fitted if options.get(n) is not None and "reparameterization" not in n}
     return [
@@ -123,7 +129,9 @@ def other_meaning(method: Any, cfg: Any, options: dict[str, Any]) -> list[str]:
 
 def on_other_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words: WordEmbeddings | None) -> bool:
     """Return whether a checkpoint's values were fitted to other weights than this run's; False where either is silent.
-    One that trained its backbone holds these weights itself; its fingerprint is of those that it began with."""
+
+    One that trained its backbone holds these weights itself; its fingerprint is of those that it began with.
+    """
     ours = None if words is None else words.fingerprint
     if ours is None:
         return False
@@ -137,9 +145,11 @@ def on_other_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words
 
 def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = None) -> None:
     """Take all of a method's values from the checkpoint of another task, where it may have been joined with others.
+
     Warn where they were trained with other options of the same shapes, or on another backbone of the same width.
     ``words``: of this run's backbone, None before it is read. Raise InputError if the checkpoint cannot be read, or
-    holds another method or other sizes."""
+    holds another method or other sizes.
+    """
     options, tensors = read_checkpoint(path, "--prompt-init-from")
 
     # t keys and t values are shaped as 2 t rows are

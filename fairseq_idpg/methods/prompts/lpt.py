@@ -33,7 +33,9 @@ Pool = Callable[[Tensor, Tensor], Tensor]
 
 def adaptive_bins(states: States, x: Tensor, bins: int) -> tuple[Tensor, Tensor]:
     """The n real tokens of each example in ``bins`` bins that may overlap: j covers [floor(j n/t), ceil((j+1) n/t)).
-    ``x``: T x B x m -> B x bins x w x m, and B (or 1) x bins x w, which of these are in the bin; w fits any bin."""
+
+    ``x``: T x B x m -> B x bins x w x m, and B (or 1) x bins x w, which of these are in the bin; w fits any bin.
+    """
     length, batch, _ = x.shape
     if states.padding is None:
         count = torch.full((1, 1), length, device=x.device)
@@ -111,7 +113,8 @@ class LPTConfig(StatePromptConfig):
 class LatePrompts(StatePrompts):
     """P_l = drop(G(H_l) + b_l): G by ``--lpt-generator``.
 
-    Parameters at one place: npg d m + m + m t d + t d; mppg, appg 2 d m + m + d, however many rows."""
+    Parameters at one place: npg d m + m + m t d + t d; mppg, appg 2 d m + m + d, however many rows.
+    """
 
     config = LPTConfig
 

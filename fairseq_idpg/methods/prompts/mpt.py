@@ -59,7 +59,8 @@ class SharedPrompt(nn.Module):
 class MPT(TaskPrompts):
     """P = P* o (u v^T), see ``SharedPrompt``; folded into a table once it is trained.
 
-    Trainable parameters: places (rows d + rows + d)."""
+    Trainable parameters: places (rows d + rows + d).
+    """
 
     config = MPTConfig
     folded_remedy = Method.folded_remedy

@@ -57,7 +57,8 @@ class SMoP(PromptMethod):
 
     ``table``: places x (n rows) x d, prompt after prompt, from N(0, 1) in ``smop``, as released; ``router``: W, n x d,
     starts orthogonal. The chosen p are not made to sum to 1: they alone give W a gradient.
-    Trainable parameters: places n rows d + n d."""
+    Trainable parameters: places n rows d + n d.
+    """
 
     config = SMoPConfig
     reads_words = True
@@ -98,7 +99,9 @@ class SMoP(PromptMethod):
 
     def imbalance(self, logits: Tensor) -> Tensor:
         """n sum_i f_i p_i over a batch: f_i prompt i's share of what was chosen, p_i its mean weight.
-        1 for even choices and weights, n where one prompt has all; f has no gradient."""
+
+        1 for even choices and weights, n where one prompt has all; f has no gradient.
+        """
         p = logits.float().softmax(1)
         shares = torch.zeros_like(p).scatter(1, p.topk(self.chosen, dim=1).indices, 1 / self.chosen).mean(0)
         return self.prompts * (shares * p.mean(0)).sum()

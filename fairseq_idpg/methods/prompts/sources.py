@@ -52,6 +52,7 @@ def read_sources(
     method: PromptMethod, cfg: Any, words: WordEmbeddings, paths: list[str], flag: str = "--source-prompts"
 ) -> Tensor:
     """n x places x rows x d, the prompts of n checkpoints.
+
     Raise InputError if one has no task prompt, another size, places or insertion, or was trained on another backbone.
     """
     return torch.stack([_read_source(method, cfg, words, path, flag) for path in paths])

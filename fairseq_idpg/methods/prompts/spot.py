@@ -80,7 +80,8 @@ class SPoTConfig(SourceConfig):
 class SPoT(TaskPrompts):
     """P_l = table[l], for each place l; it starts from sum_r s_r P_r,l / sum_r s_r of the k most similar sources.
 
-    s_r is source r's ``SIMILARITIES`` to this task's own prompt. Trainable parameters: places * rows * d."""
+    s_r is source r's ``SIMILARITIES`` to this task's own prompt. Trainable parameters: places * rows * d.
+    """
 
     config = SPoTConfig
 

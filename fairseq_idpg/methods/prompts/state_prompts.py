@@ -41,7 +41,9 @@ class StatePromptConfig(GeneratorConfig):
 
 class StateGenerator(nn.Module):
     """States -> B x rows x d, without the output bias, which may belong to a layer.
-    ``down``: d -> m; ``up``: m -> ``out``. Linears start as PyTorch's."""
+
+    ``down``: d -> m; ``up``: m -> ``out``. Linears start as PyTorch's.
+    """
 
     bias_rows: int  # of the output bias; each is that of rows / bias_rows neighbouring rows
 
@@ -54,8 +56,10 @@ class StateGenerator(nn.Module):
 
 class StatePrompts(PromptMethod):
     """P_l = drop(f(G(H_l) + b_l)), for each place l; H_l: the states that --generator-input names, with their pads.
+
     ``bias``: 1 or places x bias rows x d, as a Linear's of m inputs starts; f: identity, or what a subclass says.
-    Sharing over places as in IDPG: S one G and one b; M one G and b per place; L everything per place."""
+    Sharing over places as in IDPG: S one G and one b; M one G and b per place; L everything per place.
+    """
 
     config = StatePromptConfig
     shared = shows_no_example = None

@@ -42,7 +42,9 @@ from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 
 class LSTMNetwork(nn.Module):
     """P = W2 ReLU(W1 BiLSTM(E) + b1) + b2; the LSTM has two layers, d/2 wide each way.
-    t d + 12 d^2 + 16 d + d^2 + d + d out + out parameters."""
+
+    t d + 12 d^2 + 16 d + d^2 + d + d out + out parameters.
+    """
 
     def __init__(self, length: int, width: int, out: int, hidden: int):
         super().__init__()
@@ -89,8 +91,10 @@ class PrefixMLPNetwork(MLPNetwork):
 
 class LowRankNetwork(nn.Module):
     """P = A B, both random. r (t + out) parameters.
+
     A: t x r from N(0, 1 / r); B: r x out from N(0, 0.02^2), so that P starts with the size that a table has; with
-    --prompt-init uniform both from (-0.5, 0.5), as in DPT's released code."""
+    --prompt-init uniform both from (-0.5, 0.5), as in DPT's released code.
+    """
 
     def __init__(self, length: int, width: int, out: int, hidden: int):
         super().__init__()
@@ -134,7 +138,8 @@ class TaskPrompts(PromptMethod):
 
     ``table``: places x rows x d, drawn from N(0, 0.02^2); rows is t, or 2 t (t keys, then t values). With a
     ``reparameterization`` it is what that network gave at the last switch to evaluation or save.
-    Trainable parameters: places * rows * d, or the network's."""
+    Trainable parameters: places * rows * d, or the network's.
+    """
 
     config = TaskPromptConfig
     folded_remedy = "train on with --finetune-from-model and --prompt-reparameterization none in another --save-dir"
@@ -153,7 +158,9 @@ class TaskPrompts(PromptMethod):
 
     def make_network(self, cfg: Any, out: int) -> nn.Module | None:
         """Return what makes the table while it is trained, ``out`` numbers for each of the t rows.
-        None: the table is a parameter."""
+
+        None: the table is a parameter.
+        """
         if str(cfg.prompt_reparameterization) == "none":
             return None
         network = NETWORKS[str(cfg.prompt_reparameterization)]

@@ -98,7 +98,7 @@ def sentences(data: DataFolder, split: str) -> Iterator[tuple[bytes, ...]]:
 
 
 def table(folders: dict[str, dict[str, Any]]) -> str:
-    """One line for each sentence of each split; what is said of the whole split stands in its first line."""
+    """Return a line for each sentence of each split; facts of the whole split stand in its first line."""
     lines: list[tuple[str, ...]] = [COLUMNS]
     for name, folder in folders.items():
         for split, facts in folder["splits"].items():

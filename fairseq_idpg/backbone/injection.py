@@ -138,8 +138,7 @@ class Injection:
         projection: layer -> what is added to the outputs of its Linears and heads. A prefix before projection takes
             part. Both see tokens, and may be shown those alone that are no pads.
 
-    Modules behind these are registered, trained and saved by whoever owns them. In the
-    pass that computes M(x) nothing is injected.
+    A module behind a field belongs to the method that made it. The pass that computes M(x) injects nothing.
     """
 
     words: Tensor | None = None

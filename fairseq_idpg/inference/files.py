@@ -1,4 +1,4 @@
-"""What is read and what is said of it: files of sentences, predictions, and files of predictions."""
+"""Read files of sentences, hold predictions, and write files of predictions."""
 
 import codecs
 import contextlib

@@ -188,5 +188,5 @@ def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = 
 
 
 def shape_of(tensors: dict[str, Tensor], name: str) -> torch.Size | None:
-    """Return the shape of a tensor, None if there is none of that name."""
+    """Return the shape of a tensor, or None if the file lacks it."""
     return tensors[name].shape if name in tensors else None

@@ -32,6 +32,7 @@ from .config import SIZES, RobertaIDPGConfig, fill_method_options, predicts_word
 from .graphs import TrainingGraphs
 from .heads import VerbaliserHead
 from .prepare import prepare_model
+from .short_form import complete_arguments
 from .size import check_encoder_size, check_size
 
 logger = logging.getLogger(__name__)
@@ -283,7 +284,7 @@ def first_trained(stack: nn.Module, layers: int) -> int:
 
 
 def fill_size(size: Mapping[str, Any], args: Any) -> None:
-    """Fill what ``args`` leave open of a size, and stay off TPUs.
+    """Fill what ``args`` leave open of a size, and of the rest (``short_form``); stay off TPUs.
 
     fairseq's parser takes --bf16 for a wish to train on one; where there is no torch_xla it is none.
     """
@@ -291,6 +292,7 @@ def fill_size(size: Mapping[str, Any], args: Any) -> None:
         setattr(args, name, getattr(args, name, value))
     if getattr(args, "bf16", False) and find_spec("torch_xla") is None:
         args.tpu = False
+    complete_arguments(args)
 
 
 ARCH_CONFIG_REGISTRY["roberta_idpg"] = partial(fill_size, {})  # registered with the model, as one that changes nothing

@@ -18,6 +18,7 @@ from ..errors import InputError
 from ..metrics import reported
 from ..models.config import predicts_words
 from ..models.prepare import DataFacts, complete_options
+from ..models.short_form import leave_open
 from ..names import TRAIN
 from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch, refuse_to_skip
@@ -63,6 +64,11 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     template: Template | None = None  # around every example, for --predict-with mlm
     all_words = False  # whether the loss is over the whole vocabulary
     reports: Sequence[str] = ()  # metrics of preprocess/split_scores.py that the criterion is asked for
+
+    @classmethod
+    def add_args(cls, parser: Any) -> None:
+        super().add_args(parser)
+        leave_open(parser)
 
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":

@@ -35,8 +35,6 @@ def check_arguments(args: Namespace) -> None:
         )
     if trains(args):
         check_metric(args)
-        if getattr(args, "optimizer", None) is None:
-            raise InputError("--optimizer is missing: give adam, or grouped_adam for two learning rates")
         if ":" in args.data:
             raise InputError(f"data folder {args.data}: fairseq-train ends its name at the colon: give it another")
         # the task knows the training set by its name

@@ -26,6 +26,7 @@ from preprocess.errors import InputError, end_at_once, find_input_error, one_lin
 from preprocess.writing import check_output
 
 from ..divergence import clip_grad_norm
+from ..models.short_form import complete_arguments
 from ..names import TASK
 from ..saving.reading import holds_ours, load_state
 from ..saving.torch_files import copy_whole, leftovers, save_whole
@@ -283,6 +284,7 @@ def _convert(theirs: Callable, args: Any) -> Any:
     if getattr(args, "task", None) != TASK:
         return theirs(args)
     end_at_once()
+    complete_arguments(args)
     check_arguments(args)
     if trains(args):
         # which fairseq opens in the midst of its own work

@@ -59,13 +59,6 @@ def test_refused_when_composed_by_hydra():
         check_configuration(composed(training_arguments("--train-subset", "dev")))
 
 
-def test_what_is_missing():
-    args = training_arguments()
-    args.optimizer = None
-    with pytest.raises(InputError, match="--optimizer"):
-        check_arguments(args)
-
-
 def test_a_folder_whose_name_fairseq_would_cut():
     args = training_arguments()
     args.data = "run_12:30-bin"

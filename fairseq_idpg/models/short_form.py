@@ -1,0 +1,100 @@
+"""The short form of a command: what it leaves out comes from the data folder, the backbone's file, and the paper.
+
+fairseq parses a command line, lets the task and the model add their options, parses again, and then calls the function
+of --arch with the result. ``leave_open`` and ``complete_arguments`` are these two steps. What is typed always stands.
+"""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.dataclass.configs import CheckpointConfig, OptimizationConfig
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig
+
+from preprocess.dictionary import read_labels
+
+from ..backbone.weights import SHAPE, STACK
+from ..errors import InputError
+from ..metrics import LOSSES
+from ..names import TASK
+from ..saving.backbone_file import NO_BACKBONE, read_backbone
+
+BATCH_SIZE = 16
+ADAM = {"adam_betas": "(0.9, 0.98)", "adam_eps": 1e-6, "weight_decay": 0.1}  # paper, Table 4
+CORRELATIONS = "pearson_and_spearman"
+
+
+def leave_open(parser: argparse.ArgumentParser) -> None:
+    """Take away two defaults of fairseq's parser, so that what was typed can be told from what was not."""
+    parser.set_defaults(criterion=None, best_checkpoint_metric=None)
+
+
+def complete_arguments(args: Any) -> None:
+    """Fill in place what the arguments of a training, or of fairseq-validate, leave out; raise InputError without --lr.
+
+    - Classes, or scores, are the data folder's; sentences begin with ``<s>`` and end with ``</s>``.
+    - Sizes, the epsilon of LayerNorm and positions are the backbone's, with --arch roberta_idpg, which names no size.
+    - Without --criterion: fairseq's sentence_prediction, 16 examples in a batch, and the best checkpoint is that of the
+      highest accuracy, or correlation for scores.
+    - Without --optimizer: Adam with the paper's settings.
+    """
+    if getattr(args, "task", None) != TASK:
+        return
+    if getattr(args, "arch", None):
+        if args.num_classes == -1:
+            complete_classes(args)
+        if args.init_token is None:
+            args.init_token = Dictionary().bos()
+            args.separator_token = Dictionary().eos() if args.separator_token is None else args.separator_token
+        backbone = getattr(args, "backbone", None) or args.restore_file
+        if args.arch == "roberta_idpg" and backbone != NO_BACKBONE and os.path.isfile(backbone):
+            complete_sizes(args, backbone)
+        if args.optimizer is None:
+            complete_optimizer(args)
+    if args.criterion is None:
+        complete_criterion(args)
+    elif getattr(args, "best_checkpoint_metric", None) is None:
+        args.best_checkpoint_metric = CheckpointConfig.best_checkpoint_metric
+
+
+def complete_classes(args: Any) -> None:
+    """Take the number of classes from the data folder, or train on its scores."""
+    label = Path(args.data, "label")
+    if any(label.glob("*.label")) or getattr(args, "regression_target", False):
+        args.regression_target, args.num_classes = True, 1
+    elif (label / "dict.txt").is_file():
+        args.num_classes = len(read_labels(label / "dict.txt"))
+
+
+def complete_sizes(args: Any, path: str) -> None:
+    """Take what the backbone's file says of its geometry."""
+    if all(hasattr(args, name) for name in SHAPE):
+        return
+    backbone = read_backbone(path)
+    for name, value in backbone.sizes.items():
+        if value is not None and not hasattr(args, name):
+            setattr(args, name, value)
+    if args.max_positions == SentencePredictionConfig.max_positions:
+        args.max_positions = len(backbone.weights[STACK + "embed_positions.weight"]) - Dictionary().pad() - 1
+
+
+def complete_criterion(args: Any) -> None:
+    """Choose the criterion, the size of a batch, and the metric of the best checkpoint."""
+    args.criterion = "sentence_prediction"
+    args.regression_target = scores = getattr(args, "regression_target", False)
+    if args.batch_size is None and args.max_tokens is None:
+        args.batch_size = BATCH_SIZE
+        args.batch_size_valid = args.batch_size_valid or BATCH_SIZE
+    if args.best_checkpoint_metric is None:
+        args.best_checkpoint_metric = CORRELATIONS if scores else "accuracy"
+        args.report_pearson_and_spearman = scores
+    args.maximize_best_checkpoint_metric = args.best_checkpoint_metric not in LOSSES
+
+
+def complete_optimizer(args: Any) -> None:
+    if args.lr == OptimizationConfig().lr:
+        raise InputError("--lr is missing: give 1e-3, the rate that most prompts train well with")
+    args.optimizer = "adam"
+    vars(args).update(ADAM)

@@ -52,7 +52,7 @@ class BuildPy(build_py):
 
 setup(
     name="fairseq_idpg",
-    version="0.1.0",
+    version="0.2.0",
     description="IDPG: instance-dependent prompt generation on a frozen RoBERTa, in fairseq",
     long_description=README.read_text(encoding="utf-8") if README.exists() else "",
     long_description_content_type="text/markdown",

@@ -42,9 +42,13 @@ PLACES_SAY = (
     "layers may stand where `all` does, a single one where `middle` does; `add` and `replace` need layer 0, the input. "
     "What is refused ends with the line of that number:"
 )
-FAMILIES = (
-    *("IDPG", "Other prompts made from the input", "One prompt for all inputs", "Adapters and weights", "Baselines"),
-)
+FAMILIES = {
+    "IDPG": "a generator makes the prompt from M(x), the state of the text in the frozen backbone",
+    "Other prompts made from the input": "other networks read the input, or weigh or choose among stored prompts",
+    "One prompt for all inputs": "rows, or keys and values, that are trained as they are",
+    "Adapters and weights": "small layers within the backbone, or changes of its weights",
+    "Baselines": "the head alone, or the whole backbone",
+}
 HEADER = ["| option | default | |", "| --- | --- | --- |"]
 
 
@@ -205,10 +209,12 @@ def family(preset: Preset) -> str:
 
 
 def families_markdown() -> str:
+    """Return a row for each family: what it trains, and its presets."""
     names: dict[str, list[str]] = {kind: [] for kind in FAMILIES}
     for name, preset in sorted(PRESETS.items()):
         names[family(preset)].append(f"`{name}`")
-    return "\n".join(f"- **{kind}**: {', '.join(each)}." for kind, each in names.items())
+    rows = [f"| {kind} | {FAMILIES[kind]} | {', '.join(each)} |" for kind, each in names.items()]
+    return "\n".join(["| family | what is trained | `--method` |", "| --- | --- | --- |", *rows])
 
 
 # --- the pages

@@ -83,4 +83,4 @@ def test_tables_have_its_rows(copy):
     assert "| `--dummy-scale` | 1 | factor of the rows |" in said
     assert "| `dummy` | P = scale * table; W1 of the second layer is trained too. |" in said
     assert f"| `--prompt-length 3` | {3 * 1024:,} and {1024 * 4096:,} of the backbone | 0.1K |" in said
-    assert "**One prompt for all inputs**: `dept`, `dpt`, `dummy`, " in said
+    assert "| `dept`, `dpt`, `dummy`, " in said

@@ -30,6 +30,7 @@ PAGES = {
         "checkpoints/README.md",
         "run_scripts/README.md",
         "run_scripts/RESULTS.md",
+        "run_scripts/ROWS.md",
         "benchmarks/README.md",
     )
 }

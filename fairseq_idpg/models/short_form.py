@@ -16,7 +16,6 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig
 from preprocess.dictionary import read_labels
 
 from ..backbone.weights import SHAPE, STACK
-from ..errors import InputError
 from ..metrics import LOSSES
 from ..names import TASK
 from ..saving.backbone_file import NO_BACKBONE, read_backbone
@@ -32,13 +31,13 @@ def leave_open(parser: argparse.ArgumentParser) -> None:
 
 
 def complete_arguments(args: Any) -> None:
-    """Fill in place what the arguments of a training, or of fairseq-validate, leave out; raise InputError without --lr.
+    """Fill in place what the arguments of a training, or of fairseq-validate, leave out.
 
     - Classes, or scores, are the data folder's; sentences begin with ``<s>`` and end with ``</s>``.
     - Sizes, the epsilon of LayerNorm and positions are the backbone's, with --arch roberta_idpg, which names no size.
     - Without --criterion: fairseq's sentence_prediction, 16 examples in a batch, and the best checkpoint is that of the
       highest accuracy, or correlation for scores.
-    - Without --optimizer: Adam with the paper's settings.
+    - Without --optimizer: Adam with the paper's settings, if --lr is given.
     """
     if getattr(args, "task", None) != TASK:
         return
@@ -94,7 +93,7 @@ def complete_criterion(args: Any) -> None:
 
 
 def complete_optimizer(args: Any) -> None:
-    if args.lr == OptimizationConfig().lr:
-        raise InputError("--lr is missing: give 1e-3, the rate that most prompts train well with")
-    args.optimizer = "adam"
-    vars(args).update(ADAM)
+    """Choose Adam, unless the rate is left out too: fairseq's default of that suits no prompt."""
+    if args.lr != OptimizationConfig().lr:
+        args.optimizer = "adam"
+        vars(args).update(ADAM)

@@ -35,6 +35,8 @@ def check_arguments(args: Namespace) -> None:
         )
     if trains(args):
         check_metric(args)
+        if getattr(args, "optimizer", None) is None:
+            raise InputError("--lr is missing: give 1e-3, a rate that most prompts train well with")
         if ":" in args.data:
             raise InputError(f"data folder {args.data}: fairseq-train ends its name at the colon: give it another")
         # the task knows the training set by its name

@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.names import TASK
+from fairseq_idpg.training.arguments import check_arguments
 from tests.folders import SIZE, write_backbone, write_folder
 from tests.in_process import call
 
@@ -58,8 +59,10 @@ def test_what_is_typed_stands(files: list[str]):
 
 
 def test_a_rate_has_no_default(files: list[str]):
+    write_folder(Path(files[0]))
+    typed = [name for name in files if name not in ("--lr", "1e-3")]
     with pytest.raises(InputError, match="--lr"):
-        configuration([name for name in files if name not in ("--lr", "1e-3")])
+        check_arguments(options.parse_args_and_arch(options.get_training_parser(), typed))
 
 
 def test_trains_and_validates(files: list[str]):

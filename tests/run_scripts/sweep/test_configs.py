@@ -162,7 +162,7 @@ def test_every_row_has_options_of_its_method(name):
         built(parsed(row, sweep))
 
 
-PAGE = (ROOT / "run_scripts" / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "run_scripts" / "ROWS.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\|.*\| (.+) \|$", PAGE, re.MULTILINE)))  # their last column
 OF_PAPERS = sorted({row for row in ROWS if row.split()[0].split("+")[0] in PRESETS})
 

@@ -1,19 +1,21 @@
-"""The tables that a page shows, printed anew from published records: ``python -m run_scripts.report.pages PAGE``.
+"""The tables and numbers of a page, printed anew from published records: ``python -m run_scripts.report.pages PAGE``.
 
-A mark in the page names the command whose output stands below it, and a test that it still does:
+A mark in the page names the command whose output stands below it:
 
     <!-- printed by: python -m run_scripts.report run_scripts/results/short.jsonl --table methods --tasks MR -->
     ...
     <!-- end -->
 
-With ``--out FILE.svg --format terminal`` a command draws a figure as well. Files are seen from the folder in which it
-is started.
+With ``--out FILE.svg --format terminal`` a command draws a figure as well. Out of NAME.template.md comes NAME.md, with
+numbers in its sentences: ``{1 | lora | Avg}`` is that cell of the page's first table; ``{1 | lora | minus adapter | p}``
+is the p value in it. Files are seen from the folder in which the command is started.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import io
 import re
 import shlex
@@ -32,19 +34,41 @@ MARK = re.compile(
 )
 
 
+NUMBER = re.compile(r"\{(?P<table>\d+) \| (?P<row>[^|]+) \| (?P<column>[^|}]+?)(?P<p> \| p)?}")
+
+
 def renewed(page: str, drawn: bool = False) -> str:
     """Return the page, with what each mark's command prints now; ``drawn``: figures are drawn, too."""
+    commands = [without_file(mark["arguments"]) for mark in MARK.finditer(page)]
 
     def printed(mark: re.Match[str]) -> str:
-        words = shlex.split(mark["arguments"])
-        if "--out" in words and not drawn:
-            at = words.index("--out")
-            del words[at : at + 2]
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            report(words)
-        return f"{mark[1]}```text\n{said.getvalue()}```\n"
+        words = shlex.split(mark["arguments"]) if drawn else without_file(mark["arguments"])
+        return f"{mark[1]}```text\n{output(words)}```\n"
 
-    return MARK.sub(printed, page)
+    def numbered(mark: re.Match[str]) -> str:
+        row, column = (" ".join(mark[name].split()) for name in ("row", "column"))
+        rows = csv.DictReader(io.StringIO(output([*commands[int(mark["table"]) - 1], "--format", "csv"])))
+        (cell,) = (cells[column] for cells in rows if cells["method"] == row)
+        number = re.search(r"p[=<][\d.]+" if mark["p"] else r"[+-]?[\d.]+", cell)
+        assert number is not None, cell
+        return number[0]
+
+    return NUMBER.sub(numbered, MARK.sub(printed, page))
+
+
+def without_file(arguments: str) -> list[str]:
+    words = shlex.split(arguments)
+    if "--out" in words:
+        at = words.index("--out")
+        del words[at : at + 2]
+    return words
+
+
+def output(words: Sequence[str]) -> str:
+    """Return what a command of the report prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(io.StringIO()):
+        report(words)
+    return said.getvalue()
 
 
 @command_line("run_scripts")
@@ -53,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("pages", metavar="PAGE", type=named_path, nargs="+")
     for page in parser.parse_args(argv).pages:
         text = "".join(f"{line}\n" for _, line in Source.file(page).lines())
-        write_text(page, renewed(text, drawn=True))
+        write_text(page.with_name(page.name.replace(".template", "")), renewed(text, drawn=True))
 
 
 if __name__ == "__main__":

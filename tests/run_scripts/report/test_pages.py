@@ -14,7 +14,8 @@ from tests.folders import ROOT
 from . import made
 
 RECORDS = ROOT / "run_scripts" / "results"
-PAGE = (ROOT / "run_scripts" / "RESULTS.md").read_text(encoding="utf-8")
+TEMPLATE, RESULTS = (ROOT / "run_scripts" / f"RESULTS{kind}.md" for kind in (".template", ""))
+PAGE = (RECORDS / "TABLES.md").read_text(encoding="utf-8")
 DRAWN = {
     words[words.index("--out") + 1]: words
     for words in (shlex.split(mark["arguments"]) for mark in MARK.finditer(PAGE))
@@ -22,15 +23,16 @@ DRAWN = {
 }
 
 
-def test_the_page_shows_what_its_commands_print(monkeypatch):
+def test_the_pages_show_what_their_commands_print(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert PAGE == renewed(PAGE), "run: python -m run_scripts.report.pages run_scripts/RESULTS.md"
-    assert len(MARK.findall(PAGE)) == PAGE.count("<!-- printed by: ")
+    again = "run: python -m run_scripts.report.pages run_scripts/RESULTS.template.md run_scripts/results/TABLES.md"
+    assert PAGE == renewed(PAGE), again
+    assert RESULTS.read_text(encoding="utf-8") == renewed(TEMPLATE.read_text(encoding="utf-8")), again
 
 
 def test_all_records_and_figures_are_shown_and_say_nothing_of_machines():
     shown = set(re.findall(r"printed by: .*? run_scripts/results/(\S+)", PAGE))
-    assert shown | {Path(name).name for name in DRAWN} == {path.name for path in RECORDS.glob("*")} and shown
+    assert shown | {Path(name).name for name in DRAWN} == {path.name for path in RECORDS.glob("*.[js]*")} and shown
     for path in RECORDS.glob("*.jsonl"):
         assert not re.search(r'"(/|~|[A-Z]:)', path.read_text(encoding="utf-8"))
 

@@ -7,8 +7,8 @@ A mark in the page names the command whose output stands below it:
     <!-- end -->
 
 With ``--out FILE.svg --format terminal`` a command draws a figure as well. Out of NAME.template.md comes NAME.md, with
-numbers in its sentences: ``{1 | lora | Avg}`` is that cell of the page's first table; ``{1 | lora | minus adapter | p}``
-is the p value in it. Files are seen from the folder in which the command is started.
+numbers in its sentences: ``{1 | lora | Avg}`` is a cell of the page's first table, ``{1 | lora | minus adapter | p}`` the
+p value in it. Files are seen from the folder in which the command is started.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ def renewed(page: str, drawn: bool = False) -> str:
         return f"{mark[1]}```text\n{output(words)}```\n"
 
     def numbered(mark: re.Match[str]) -> str:
-        row, column = (" ".join(mark[name].split()) for name in ("row", "column"))
         rows = csv.DictReader(io.StringIO(output([*commands[int(mark["table"]) - 1], "--format", "csv"])))
-        (cell,) = (cells[column] for cells in rows if cells["method"] == row)
+        (cell,) = (row[mark["column"]] for row in rows if row["method"] == mark["row"])
         number = re.search(r"p[=<][\d.]+" if mark["p"] else r"[+-]?[\d.]+", cell)
         assert number is not None, cell
         return number[0]

@@ -19,7 +19,7 @@ from ...backbone.cpu import QuickDropout
 from ...backbone.injection import Injection, Prefix, States
 from ...errors import InputError
 from ..base import Geometry, Method, WordEmbeddings
-from ..options import Filled, dropout_option, option, parse_layers
+from ..options import Filled, dropout_option, option, options_of, parse_layers
 from .initial import INITS, load_saved, set_initial_rows
 
 # (place, states below it; at the input the word embeddings or None) -> prompt rows, B x rows x d or 1 x rows x d
@@ -28,6 +28,7 @@ PromptAt = Callable[[int, States | None], Tensor]
 TABLE_STD = 0.02  # of every embedding table in the released code, since RobertaModel draws them again
 PREFIX = ("key-value", "key-value-input")
 LATE = "late"
+ONE_PLACE = "there is one prompt, which shares with no other: leave it out or give --prompt-layers all"
 
 Insertion: Any = ChoiceEnum(["add", "replace", *PREFIX, LATE])
 Initial: Any = ChoiceEnum(list(INITS))
@@ -168,10 +169,18 @@ class PromptMethod(Method):
         return replace(injection, hidden=lambda layer, x: before(layer + 1, x), insertion=self.insertion)
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
+        reasons = {}
+        # a method that is taken over whole starts from nothing else
+        if str(cfg.prompt_init) == "saved":
+            starts = [name for name, declared in options_of(self.config).items() if declared.metadata["starting"]]
+            saved = "--prompt-init saved takes the whole method over: leave it out"
+            reasons = {name: saved for name in starts if not name.startswith("prompt_init")}
         if self.places == (0,) and self.insertion == "replace":
-            reason = "with a prompt in the input alone there are no hidden states to replace"
-            return {"prompt_insertion": f"{reason}: leave it out or give --prompt-layers all"}
-        return {}
+            reasons["prompt_insertion"] = (
+                "with a prompt in the input alone there are no hidden states to replace: leave it out or give "
+                "--prompt-layers all"
+            )
+        return reasons
 
     @property
     @abstractmethod

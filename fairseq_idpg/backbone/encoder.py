@@ -2,15 +2,15 @@
 
 RobertaEncoder.build_encoder -> TransformerEncoder.build_encoder_layer -> TransformerEncoderLayer.build_self_attention
 
-An ``Injection`` is handed down from the model's forward to the attention; each class fills the slots that are its own:
+An ``Injection`` is handed down from the model's forward to the attention; each class fills its slots:
 
 - OpenTransformerEncoder: words and input at the embedding, late before and hidden after a layer
 - OpenEncoderLayer:       sublayer, and projection of the feed-forward
 - OpenAttention:          key/value, and projection of the attention
 
-With nothing injected the encoder equals fairseq's bit for bit. That of a model with a method has dropout of its own,
-and on a CPU it computes no pads: where there are some, the text's states are the same but for rounding. State-dict keys
-are RoBERTa's own. With frozen weights autograd keeps nothing below the first slot that has a gradient.
+With nothing injected the encoder equals fairseq's bit for bit. A model with a method draws dropout as ``cpu`` says, and
+on a CPU it computes no pads: beside pads, the text's states are then the same but for rounding. State-dict keys are
+RoBERTa's. With frozen weights autograd keeps nothing below the first slot that has a gradient.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,39 +53,27 @@ from .injection import (
 
 
 def project(module: nn.Module, name: str, x: Tensor, additions: Additions) -> Tensor:
-    """W x + b + addition(x), for the Linear of ``module`` with that name; x: ... x in -> ... x out."""
+    """Return W x + b + addition(x) for Linear ``name`` of ``module``; x: ... x in -> ... x out."""
     out, addition = getattr(module, name)(x), getattr(additions, name)
     return out if addition is None else out + addition(x).type_as(out)
 
 
 @lru_cache(maxsize=2)
 def key_bias(padding: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
-    """B x 1 x 1 x (rows + T), to be added to scores: -inf at pads, true in ``padding`` (B x T), 0 elsewhere.
+    """Return what is added to scores, B x 1 x 1 x (rows + T): -inf at pads, true in B x T ``padding``, 0 elsewhere.
 
-    ``rows``: keys in front of the text. Remembered, as the layers of a pass share their padding: on a GPU each of the
-    operations on a mask costs as much time as one on states.
+    ``rows``: keys in front of the text. The result is remembered, since the layers of a pass share their padding, and
+    on a GPU an operation on a mask takes as long as one on states.
     """
     bias = torch.zeros(padding.shape, dtype=dtype, device=padding.device).masked_fill_(padding, float("-inf"))
     return F.pad(bias, (rows, 0))[:, None, None]
 
 
-def added_to_scores(padding: Tensor | None, prefix: Prefix | None, length: int, dtype: torch.dtype) -> Tensor | None:
-    """B x 1 x 1 x (p + T), ``key_bias`` of a text with ``prefix`` in front; None where all keys take part.
-
-    ``length``: T; ``padding``: B x T, or None without pads.
-    """
-    if prefix is not None and prefix.padding is not None:
-        own = prefix.padding.new_zeros(len(prefix.padding), length) if padding is None else padding
-        return key_bias(torch.cat([prefix.padding, own], 1), 0, dtype)
-    rows = 0 if prefix is None else prefix.keys.size(1)
-    return None if padding is None else key_bias(padding, rows, dtype)
-
-
 class OpenAttention(MultiheadAttention):
     """softmax(q [K'; k]^T / sqrt(d/H)) [V'; v] for each head, bitwise equal to fairseq's when nothing is injected.
 
-    The parent hands the weights of its projections to one fused torch function. Here they are called one by one, so
-    that something can be added to what they give, and keys and values can be put beside theirs.
+    fairseq hands the weights of the projections to one fused torch function. Here they are called one by one, so that
+    something can be added to their outputs, and keys and values can join theirs.
     """
 
     def forward(
@@ -96,54 +84,55 @@ class OpenAttention(MultiheadAttention):
         additions: Additions = NO_ADDITIONS,
         tokens: Tokens = ALL,
     ) -> Tensor:
-        """T x B x d ``x``, or its ``tokens``, N x 1 x d -> as many; ``padding``: B x T, true at pads."""
+        """Map T x B x d ``x``, or its ``tokens``, N x 1 x d, to the same shape; ``padding``: B x T, true at pads."""
         queries, keys, values = (project(self, name, x, additions) for name in ("q_proj", "k_proj", "v_proj"))
-        q, k, v = (self._heads(tokens.spread(one)) for one in (queries, keys, values))
+        # projections work token by token; attention needs whole sequences
+        q, k, v = (self._heads(tokens.spread(each)) for each in (queries, keys, values))
+        prefix_length = 0
         if prefix is not None:
-            beside = self._prefix_heads(prefix, x, additions)
-            k, v = (
-                torch.cat([rows.type_as(own).expand(len(own), -1, -1, -1), own], 2) for rows, own in zip(beside, (k, v))
-            )
-        bias = added_to_scores(padding, prefix, q.size(2), q.dtype)
+            pairs = zip(self._prefix_heads(prefix, x, additions), (k, v))
+            k, v = (torch.cat([rows.type_as(own).expand(len(own), -1, -1, -1), own], 2) for rows, own in pairs)
+            prefix_length = prefix.keys.size(1)
+        bias = None if padding is None else key_bias(padding, prefix_length, q.dtype)
         dropout = self.dropout_module
         if isinstance(dropout, QuickDropout) and dropout.draws_quickly(q):
             out = dropped_attention(q, k, v, bias, dropout.p)
         else:
             p = dropout.p if self.training or dropout.apply_during_inference else 0.0
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=p)  # B x H x T x d/H
-        # a view would do for newer torch, while 2.4 rounds a product of rows that do not lie together in another way
+        # contiguous: torch 2.4 rounds a product of rows that do not lie together in another way
         out = tokens.of(out.permute(2, 0, 1, 3).contiguous().flatten(2))
         if additions.heads is not None:
             out = out + additions.heads(queries).type_as(out)
         return project(self, "out_proj", out, additions)
 
     def _prefix_heads(self, prefix: Prefix, like: Tensor, additions: Additions) -> tuple[Tensor, Tensor]:
-        """The prefix's keys and values, each B (or 1) x H x p x d/H."""
+        """Return the prefix's keys and values, each B (or 1) x H x p x d/H."""
         keys, values = (rows.type_as(like).transpose(0, 1) for rows in (prefix.keys, prefix.values))
         if prefix.before_projection:
             keys, values = project(self, "k_proj", keys, additions), project(self, "v_proj", values, additions)
         return self._heads(keys), self._heads(values)
 
     def _heads(self, x: Tensor) -> Tensor:
-        """T x B x d -> B x H x T x d/H, by fairseq's own steps: a gradient laid out in another way rounds otherwise."""
+        """T x B x d -> B x H x T x d/H, by fairseq's own steps: a gradient that lies otherwise rounds otherwise."""
         length, batch, _ = x.shape
         heads = x.reshape(length, batch * self.num_heads, self.head_dim).transpose(0, 1)
         return heads.view(batch, self.num_heads, length, self.head_dim)
 
 
 def gelu(x: Tensor) -> Tensor:
-    """fairseq's, but on other devices than a CPU in the precision of ``x``.
+    """Apply fairseq's GELU, but on other devices than a CPU in the precision of ``x``.
 
-    There the kernel of half precision computes in float32 by itself. fairseq's own copy of ``x`` in float32, of the
-    width of the feed-forward, would be kept for the gradient: a third of what a layer keeps.
+    Their kernels of half precision compute in float32 anyway. fairseq's copy of ``x`` in float32, as wide as the
+    feed-forward, would be kept for the gradient: a third of what a layer keeps.
     """
     return stock_gelu(x) if x.device.type == "cpu" else F.gelu(x)
 
 
 def activation(name: str) -> Callable[[Tensor], Tensor]:
-    """fairseq's of this name, with ``gelu`` above for its own."""
-    found = utils.get_activation_fn(name)
-    return gelu if found is stock_gelu else found
+    """Return fairseq's activation of this name, but ``gelu`` above for fairseq's GELU."""
+    function = utils.get_activation_fn(name)
+    return gelu if function is stock_gelu else function
 
 
 class OpenEncoderLayer(TransformerEncoderLayerBase):
@@ -161,12 +150,12 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
 
     def forward(self, states: States, injection: Injection = NOTHING) -> Tensor:
         """T x B x d -> T x B x d."""
-        # On a CPU the tokens that are no pads are all that is computed, but for attention.
+        # On a CPU pads are left out of everything but attention.
         tokens = real_tokens(states.padding) if self.skips_pads else ALL
         x, additions = tokens.of(states.x), injection.projection(self.index)
         after_attention, after_ffn = injection.sublayer(self.index)
 
-        # Attention: of every token to those of the sequence and to the rows of the prefix.
+        # Attention, to the tokens of the sequence and the rows of the prefix.
         prefix = injection.key_value(self.index, states)
         f = self.dropout_module(self.self_attn(x, states.padding, prefix, additions, tokens))
         if after_attention is not None:
@@ -182,13 +171,15 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
 
 
 class OpenTransformerEncoder(TransformerEncoder):
-    """The stack of layers. ``forward`` restates fairseq's: there the device is asked before every layer whether there
-    are pads, and nothing can enter between two layers.
+    """The stack of layers.
+
+    ``forward`` restates fairseq's, which asks the device before every layer whether there are pads, and lets nothing
+    enter between two layers.
     """
 
     def __init__(self, args, dictionary, embed_tokens):
         super().__init__(args, dictionary, embed_tokens)
-        # the first layer of which autograd keeps the input alone; it is run again for the gradient
+        # of the layers from this one on autograd keeps the input alone; they are run again for the gradient
         self.checkpointed_from = len(self.layers)
         for index, layer in enumerate(self.layers):
             layer.index = index
@@ -199,33 +190,29 @@ class OpenTransformerEncoder(TransformerEncoder):
     def forward(
         self,
         src_tokens: Tensor,
-        src_lengths: Tensor | None = None,
         return_all_hiddens: bool = False,
-        token_embeddings: Tensor | None = None,
         injection: Injection = NOTHING,
         room: Room = NO_ROOM,
         padded: bool | None = None,
         start: Start | None = None,
     ) -> dict[str, list[Tensor]]:
-        """The embedding and the layers, with what ``injection`` adds at each of them.
+        """Run the embedding and the layers, with what ``injection`` adds at each of them.
 
         Args:
-            src_tokens: B x T, with placeholders where rows of the input go; ``room`` says where, if there are some.
-            token_embeddings: B x T x d, instead of the word embeddings.
-            padded: whether there are pads; None: not known, see ``_padding``.
-            start: what lies below it is not run.
+            src_tokens: B x T, with placeholders where rows of the input go, in the ``room`` for them.
+            padded: whether there are pads; None: unknown, see ``_padding``.
+            start: where to begin; nothing below is run.
 
         Return ``encoder_out``, [T x B x d], and ``encoder_states``: on request those around each layer that is run.
         """
-        # The embedding, with rows of the words and the input in it. Late rows may be made from it further up, also in a
-        # pass that begins above it, so it is computed when it is asked for, once.
+        # The embedding, with rows of the words and the input in it. It is computed once, when it is asked for: layers
+        # further up may make late rows from it, also in a pass that begins above it.
         padding, length = self._padding(src_tokens, padded), src_tokens.size(1)
-        words = partial(self.word_states, src_tokens, token_embeddings, injection.words, room)
+        words = partial(self.word_states, src_tokens, injection.words, room)
 
         @lru_cache(None)
         def embed() -> States:
-            word_embeddings = self.word_embeddings(src_tokens, token_embeddings, injection, room, words)
-            return self._embedded(src_tokens, word_embeddings, padding)
+            return self._embedded(src_tokens, self.word_embeddings(src_tokens, injection, room, words), padding)
 
         if start is None:
             first, states = 0, embed()._replace(origin=Origin(words, embed))
@@ -233,7 +220,7 @@ class OpenTransformerEncoder(TransformerEncoder):
             assert injection.words is None and injection.input is None  # no words are embedded
             first, states = start.layer, States(start.x, padding, Origin(words, embed))
 
-        # Each layer: late rows join the sequence in front of it, and rows of the prompt change behind it.
+        # Late rows join the sequence before a layer; rows of the prompt change behind it.
         hiddens = [states.x] if return_all_hiddens else []
         for layer in islice(self.layers, first, None):
             states = append_rows(states, injection.late(layer.index, states))
@@ -244,18 +231,21 @@ class OpenTransformerEncoder(TransformerEncoder):
             if return_all_hiddens:
                 hiddens.append(states.x[:length])
 
-        # What is returned belongs to ``src_tokens``: late rows, behind the text, are left out.
+        # Late rows, behind the text, are not returned: callers expect the states of ``src_tokens``.
         x = states.x if len(states.x) == length else states.x[:length]
         return {"encoder_out": [x], "encoder_states": hiddens}
 
     def _run(self, layer: Any, states: States, injection: Injection) -> Tensor:
-        """T x B x d, what ``layer`` gives. fairseq's own wrapper of layers loses the gradient of a frozen input."""
+        """Return T x B x d, what ``layer`` gives; it is run again in the backward pass if it is checkpointed.
+
+        fairseq's own wrapper of checkpointed layers loses the gradient of a frozen input.
+        """
         if layer.index < self.checkpointed_from or not is_grad_enabled():
             return layer(states, injection)
-        # made in front, once: what a method remembers for the whole pass would not be made in the second run
+        # made here, since a method makes the prefix once a pass, and the second run would not get it
         prefix = injection.key_value(layer.index, states)
         injection = replace(injection, key_value=lambda index, states: prefix)
-        # the second run is in the mode of the first: M(x) was computed without dropout, its backward comes in training
+        # the second run has the mode of the first: M(x) has no dropout, and its backward pass comes in training mode
         mode = layer.training
         return checkpoint(
             lambda *parts: layer(States(*parts), injection),
@@ -265,48 +255,45 @@ class OpenTransformerEncoder(TransformerEncoder):
         )
 
     def states_before(self, layer: int, tokens: Tensor, padded: bool | None = None) -> Tensor:
-        """T x B x d, the states of a text that enter a layer (L: that leave the last), with nothing injected."""
+        """Return the states of a text that enter ``layer`` (L: leave the last), T x B x d, with nothing injected."""
         states = self._embedded(tokens, None, self._padding(tokens, padded))
         for below in islice(self.layers, layer):
             states = states._replace(x=below(states))
         return states.x
 
     def _padding(self, tokens: Tensor, padded: bool | None) -> Tensor | None:
-        """B x T, true at pads, or None without any. Where nobody has told, a CPU is asked; a GPU is not, because the
-        answer would have to be waited for: a mask without pads gives the same but for rounding.
-        """
+        """Return B x T, true at pads, or None without pads."""
         if padded is False:
             return None
         padding = tokens.eq(self.padding_idx)
-        asked = padded is None and tokens.device.type == "cpu"
-        return None if asked and not padding.any() else padding
+        # a GPU would have to be waited for, and a mask without pads gives the same but for rounding
+        can_look = padded is None and tokens.device.type == "cpu"
+        return None if can_look and not padding.any() else padding
 
-    def word_states(self, tokens: Tensor, given: Tensor | None, added: Tensor | None, room: Room) -> States:
-        """The text's word embeddings, ``given`` or the words' own, with ``added`` rows."""
+    def word_states(self, tokens: Tensor, added: Tensor | None, room: Room) -> States:
+        """Return the word embeddings of the text without its prompt, with ``added`` rows."""
         text = room.text if room.length else tokens
-        x = self.embed_tokens(text.t()) if given is None or room.length else given.transpose(0, 1)
+        x = self.embed_tokens(text.t())
         return States(x if added is None else add_to_words(x, added), text.eq(self.padding_idx))
 
     def _embedded(self, tokens: Tensor, word_embeddings: Tensor | None, padding: Tensor | None) -> States:
-        """The states that enter layer 0, from word embeddings, B x T x d, or None for the words' own."""
+        """Return the states that enter layer 0; ``word_embeddings``: B x T x d, or None for those of ``tokens``."""
         x, _ = self.forward_embedding(tokens, word_embeddings)  # B x T x d
+        # as fairseq does, pads enter as 0
         if padding is not None:
             x = x * (1 - padding.unsqueeze(-1).type_as(x))
         return States(x.transpose(0, 1), padding)
 
     def word_embeddings(
-        self, tokens: Tensor, given: Tensor | None, injection: Injection, room: Room, word_states: Callable[[], States]
+        self, tokens: Tensor, injection: Injection, room: Room, word_states: Callable[[], States]
     ) -> Tensor | None:
-        """B x T' x d word embeddings, ``given`` or the words' own, with ``words`` and ``input`` in them.
-
-        With these two empty: ``given``, None for the words' own.
-        """
+        """Return B x T' x d word embeddings with ``words`` and ``input`` in them; None if both are empty."""
         words, rows = injection.words, injection.input
         if words is None and rows is None:
-            return given
+            return None
         if callable(rows):
             rows = rows(word_states())
-        x = self.embed_tokens(tokens.t()) if given is None else given.transpose(0, 1)  # T' x B x d
+        x = self.embed_tokens(tokens.t())  # T' x B x d
         if words is not None and room.length:
             x = add_to_prompted_words(x, words, room, self.padding_idx)
         elif words is not None:
@@ -318,9 +305,9 @@ class OpenTransformerEncoder(TransformerEncoder):
 
 @contextmanager
 def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
-    """Run a block with ``module`` in training or in evaluation mode (no dropout) and put each part's mode back.
+    """Run a block with ``module`` in training or in evaluation mode, then put the mode of each part back.
 
-    Without ``Module.train``, whose way through all parts takes six times as long, 2 ms a step for 24 layers.
+    ``Module.train`` would take six times as long, 2 ms a step for 24 layers.
     """
     others = [part for part in module.modules() if part.training is not training]
     try:
@@ -354,13 +341,16 @@ class OpenRobertaEncoder(RobertaEncoder):
         features_only: bool = False,
         return_all_hiddens: bool = False,
         masked_tokens: Tensor | None = None,
-        **given: Any,
+        **pass_options: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """(B x T x d or B x T x symbols, {"inner_states": None, or T x B x d before and after each layer}).
+        """Return (B x T x d or B x T x symbols, {"inner_states": None, or T x B x d before and after each layer}).
 
-        fairseq's, which drops what is ``given`` besides: ``injection``, ``room``, ``padded`` and ``start``.
+        fairseq's forward would drop ``pass_options``: ``injection``, ``room``, ``padded`` and ``start``.
         """
-        out = self.sentence_encoder(src_tokens, return_all_hiddens=return_all_hiddens, **given)
-        x = out["encoder_out"][0].transpose(0, 1)
-        extra = {"inner_states": out["encoder_states"] if return_all_hiddens else None}
+        x, extra = self.extract_features(src_tokens, return_all_hiddens, **pass_options)
         return (x if features_only else self.output_layer(x, masked_tokens=masked_tokens)), extra
+
+    def extract_features(self, src_tokens: Tensor, return_all_hiddens: bool = False, **pass_options: Any):
+        out = self.sentence_encoder(src_tokens, return_all_hiddens, **pass_options)
+        inner_states = out["encoder_states"] if return_all_hiddens else None
+        return out["encoder_out"][0].transpose(0, 1), {"inner_states": inner_states}

@@ -1,6 +1,6 @@
 """What one forward pass adds to the frozen encoder, and the tensor operations that add it.
 
-A generator (WHAT) and a slot (WHERE) meet here as plain values; the encoder (HOW) only reads them.
+A method (WHAT) and a slot (WHERE) meet here as plain values; the encoder (HOW) only reads them.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,13 @@ from torch import Tensor, nn
 
 
 class States(NamedTuple):
-    """The states of a sequence at one place of the encoder. Prompt rows of the input stand in their places; rows that
-    joined below stand behind the text, in the order in which they came.
+    """The states of a sequence at one place of the encoder.
+
+    Prompt rows of the input stand in their places; late rows stand behind the text, in the order in which they joined.
     """
 
     x: Tensor  # T x B x d
-    padding: Tensor | None = None  # B x T, true at pads, or None where there are none
+    padding: Tensor | None = None  # B x T, true at pads; None without pads
     origin: Optional["Origin"] = None  # what the pass began with; None in the origin itself
 
     @property
@@ -29,7 +30,7 @@ class States(NamedTuple):
 
     @property
     def weights(self) -> Tensor:
-        """B x 1 x T (or 1 x 1 x T, without pads): 1 / n for each of an example's n tokens, 0 for pads."""
+        """B x 1 x T, or 1 x 1 x T without pads: 1 / n for each of an example's n tokens, 0 for pads."""
         if self.padding is None:
             return self.x.new_full((1, 1, len(self.x)), 1 / len(self.x))
         real = (~self.padding).type_as(self.x)
@@ -44,9 +45,9 @@ class Origin(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where a pass begins whose lower layers have been run before, by nothing but the frozen encoder on the text."""
+    """Where a pass begins if the layers below have been run before, on the text with nothing injected."""
 
-    layer: int  # the first that is run, L to run none
+    layer: int  # the first layer that is run; L: no layer is run
     x: Tensor  # T x B x d, the states that enter it
 
 
@@ -60,12 +61,12 @@ class Room:
 
     @cached_property
     def numbers(self) -> Tensor:
-        """B x t, see ``row_numbers``: of the prompt's rows, once for all layers of a pass."""
+        """The prompt's ``row_numbers``, B x t, computed once for all layers of a pass."""
         return row_numbers(self.offset[:, None] + torch.arange(self.length, device=self.offset.device))
 
 
 def row_numbers(at: Tensor) -> Tensor:
-    """The numbers of the tokens ``at`` (B x n) among the T*B rows of T x B x d states: B x n."""
+    """Return the numbers of the tokens ``at`` (B x n) among the T*B rows of T x B x d states: B x n."""
     return at * len(at) + torch.arange(len(at), device=at.device)[:, None]
 
 
@@ -77,14 +78,12 @@ class Prefix(NamedTuple):
 
     keys: Tensor
     values: Tensor
-    # whether they still pass through the layer's projections (the released code's insert mode 2), or stand beside
-    # projected ones (prefix tuning)
+    # true: the layer projects them (the released code's insert mode 2); false: they join projected ones (prefix tuning)
     before_projection: bool = False
-    padding: Tensor | None = None  # B x p, true at rows that take no part, or None where all do
 
 
-# (f, x, layer norm) -> f', T x B x d each, or those of N tokens, N x 1 x d: f' takes the place of f, the output of
-# attention or feed-forward after its dropout, in layer norm(x + f), where x is the sublayer's input.
+# (f, x, layer norm) -> f', each T x B x d, or N x 1 x d for N tokens. f is the output of attention or feed-forward
+# behind its dropout, x the input of that sublayer; f' replaces f in layer norm(x + f).
 Change = Callable[[Tensor, Tensor, nn.Module], Tensor]
 Changes = tuple[Change | None, Change | None]  # after attention, after the feed-forward
 UNCHANGED: Changes = (None, None)
@@ -93,9 +92,9 @@ Addition = Callable[[Tensor], Tensor] | None
 
 
 class Additions(NamedTuple):
-    """What is added to the outputs of a layer's Linears, each a function of that Linear's input, token by token.
+    """What is added to the output of each Linear of a layer, as a function of its input, token by token.
 
-    ``heads`` is added to the outputs of the attention's heads, side by side, and is a function of their queries.
+    ``heads`` is a function of the queries of all heads, side by side, and is added to what the heads give.
     """
 
     q_proj: Addition = None
@@ -118,34 +117,33 @@ def _none(layer: int, states: States) -> None:
 class Injection:
     """The values that one forward pass injects, a field for each slot; every field may be left empty.
 
-    Layers count from 0. Functions are called when their layer is reached, because what they give may depend on this
-    pass's own states; ``rows`` are B x t x d, or 1 x t x d for the same in every example.
+    Layers count from 0. Functions are called when their layer is reached, because what they give may depend on the
+    states of this pass. ``rows`` are B x t x d, or 1 x t x d for the same in every example.
 
     Attributes:
-        words: M x d, added to the word embeddings of the text's first M tokens (``<s>`` and separators
-            count); prompt rows, the separators around a prompt at position 4 and pads get none.
-        input: rows among the word embeddings, where the task has made room. They take part in everything a word
-            embedding does: consecutive position embeddings, embedding LayerNorm, dropout. Or a function that makes them
-            from the states of the text's word embeddings (``words`` added, no prompt, no positions).
+        words: M x d, added to the word embeddings of the text's first M tokens (``<s>`` and separators count); not to
+            prompt rows, the separators around a prompt at position 4, and pads.
+        input: rows among the word embeddings, where the task has made room; they have consecutive positions, the
+            embedding LayerNorm and dropout as words have. Or a function that makes them from the states of the text's
+            word embeddings (``words`` added, without prompt and positions).
         hidden: (layer, states after it) -> rows for the hidden states at the places of ``input``, or None.
-        insertion: ``add`` the rows of ``hidden`` (the paper's code) or ``replace`` the states by them; ``whole``: it
-            gives all states, T x B x d, as they go on.
+        insertion: ``add`` the rows of ``hidden`` (the paper's code) or ``replace`` the states by them; ``whole``:
+            ``hidden`` gives all states, T x B x d.
         late: (layer, states before it) -> rows that join the sequence before that layer, without position or LayerNorm,
             or None. They stand behind the text and its pads, so ``<s>`` stays first; layers above see T + t states.
-            ``States`` (t x B x d) may have pads among the rows.
         key_value: (layer, states before it) -> the layer's ``Prefix``, or None.
         sublayer: layer -> what changes the outputs of its attention and feed-forward.
-        projection: layer -> what is added to the outputs of its Linears and heads. A prefix before projection takes
-            part. Both see tokens, and may be shown those alone that are no pads.
+        projection: layer -> what is added to the outputs of its Linears and heads, also for a prefix before projection.
 
-    A module behind a field belongs to the method that made it. The pass that computes M(x) injects nothing.
+    What ``sublayer`` and ``projection`` give works token by token, since pads may be left out. A module behind a field
+    belongs to the method that made it. The pass that computes M(x) injects nothing.
     """
 
     words: Tensor | None = None
     input: Tensor | Callable[[States], Tensor] | None = None
     hidden: Callable[[int, States], Tensor | None] = _none
     insertion: str = "add"
-    late: Callable[[int, States], None | Tensor | States] = _none
+    late: Callable[[int, States], Tensor | None] = _none
     key_value: Callable[[int, States], Prefix | None] = _none
     sublayer: Callable[[int], Changes] = lambda layer: UNCHANGED
     projection: Callable[[int], Additions] = lambda layer: NO_ADDITIONS
@@ -155,23 +153,23 @@ NOTHING = Injection()
 
 
 def filled_fields(injection: Injection) -> dict[str, Any]:
-    """The fields that are not empty."""
+    """Return the fields that are not empty."""
     values = {field.name: getattr(injection, field.name) for field in fields(Injection)}
     return {name: value for name, value in values.items() if value is not getattr(NOTHING, name)}
 
 
 def _of_each(x: Tensor, rows: Tensor) -> Tensor:
-    """``rows`` (B or 1, n, d) for the examples of T x B x d ``x``: B*n x d."""
+    """Return ``rows`` (B or 1, n, d) for the examples of T x B x d ``x``: B*n x d."""
     return rows.type_as(x).expand(x.size(1), -1, -1).flatten(0, 1)
 
 
 def replace_rows(x: Tensor, rows: Tensor, numbers: Tensor) -> Tensor:
-    """T x B x d ``x`` with the tokens of B x n ``numbers`` overwritten by ``rows`` (B or 1, n, d)."""
+    """Return T x B x d ``x``, its tokens of B x n ``numbers`` overwritten by ``rows`` (B or 1, n, d)."""
     return x.flatten(0, 1).index_copy(0, numbers.flatten(), _of_each(x, rows)).view_as(x)
 
 
 def add_rows(x: Tensor, rows: Tensor, numbers: Tensor) -> Tensor:
-    """T x B x d ``x`` with ``rows`` (B or 1, n, d) added to the tokens of B x n ``numbers``."""
+    """Return T x B x d ``x`` with ``rows`` (B or 1, n, d) added to its tokens of B x n ``numbers``."""
     return x.flatten(0, 1).index_add(0, numbers.flatten(), _of_each(x, rows)).view_as(x)
 
 
@@ -183,34 +181,27 @@ INSERTIONS: dict[str, Callable[[Tensor, Tensor, Room], Tensor]] = {
 }
 
 
-def append_rows(states: States, rows: None | Tensor | States) -> States:
-    """``states`` of T + t tokens: T of before, then ``rows`` (B or 1, t, d, or ``States`` of t)."""
+def append_rows(states: States, rows: Tensor | None) -> States:
+    """Return states of T + t tokens: those of ``states``, then ``rows`` (B or 1, t, d), which are no pads."""
     if rows is None:
         return states
-    x, padding, _ = states
-    if isinstance(rows, Tensor):
-        rows = States(rows.type_as(x).expand(x.size(1), -1, -1).transpose(0, 1))
-    added, pads, _ = rows
-    if pads is not None:
-        padding = torch.cat([pads.new_zeros(len(pads), len(x)) if padding is None else padding, pads], 1)
-    elif padding is not None:
-        padding = F.pad(padding, (0, len(added)), value=False)
-    return states._replace(x=torch.cat([x, added]), padding=padding)
+    added = rows.type_as(states.x).expand(states.x.size(1), -1, -1).transpose(0, 1)  # t x B x d
+    padding = None if states.padding is None else F.pad(states.padding, (0, len(added)), value=False)
+    return states._replace(x=torch.cat([states.x, added]), padding=padding)
 
 
 def add_to_words(x: Tensor, rows: Tensor) -> Tensor:
-    """T x B x d word embeddings with ``rows`` (M x d) added to the first min(T, M) tokens."""
+    """Return T x B x d word embeddings with ``rows`` (M x d) added to the first min(T, M) tokens."""
     count = min(len(x), len(rows))
     return torch.cat([x[:count] + rows[:count, None].type_as(x), x[count:]])
 
 
 def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, pad: int) -> Tensor:
-    """As ``add_to_words``, to the text of T' x B x d embeddings, in which a prompt stands.
-
-    Text moves behind the prompt's rows. Of separators around them, ``</s> prompt </s>``, all text stands in front.
-    """
+    """Return the same for T' x B x d embeddings, in which a prompt stands: ``rows`` are added to the text alone."""
     in_text = room.text.ne(pad).sum(1, keepdim=True)  # B x 1
     count = min(room.text.size(1), len(rows))
     index = torch.arange(count, device=x.device)[None]
+    # text from the prompt's offset on stands ``room.length`` tokens later; a prompt between separators of its own, as
+    # ``</s> prompt </s>``, stands behind all text
     at = (index + room.length * (index >= room.offset[:, None])).clamp(max=len(x) - 1)
     return add_rows(x, rows[:count] * (index < in_text)[..., None], row_numbers(at))

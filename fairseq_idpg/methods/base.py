@@ -1,16 +1,16 @@
-"""What a method is: the interface between the model and whatever is trained beside its frozen backbone.
+"""What a method is: the interface between the model and what is trained beside its frozen backbone.
 
-A new method is one file in ``prompts/`` or ``adapters/``, which is found there. It holds
-- a dataclass of its options, each declared with ``option``; no ``from __future__ import annotations`` there, because
-  fairseq reads the types of the fields;
-- a ``Method`` with these as its ``config``. ``PromptMethod`` and ``AdapterMethod`` know layers and places already: a
-  prompt says what its rows are (``begin_pass``), an adapter what its matrices are (``matrices``);
+A new method is one file in ``prompts/`` or ``adapters/``, where it is found by itself. It holds
+- a dataclass of its options, each declared with ``option``. fairseq reads the types of its fields, so the file must not
+  import annotations from ``__future__``;
+- a ``Method`` with this dataclass as its ``config``. ``PromptMethod`` and ``AdapterMethod`` know layers and places: a
+  prompt only says what its rows are (``begin_pass``), an adapter what its matrices are (``projections``);
 - a ``register_preset`` line for each row of its paper's tables.
 The command line, ``--method A+B``, checkpoints, the log, ``count`` and ``options_table`` take all they need from these.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ AMONG_WORDS = {"words", "input"}  # slots below the first layer
 
 @dataclass(frozen=True)
 class Geometry:
-    """What a method must know of its backbone: L layers, width d, the feed-forward's inner width and H heads."""
+    """Sizes of a backbone: L layers, width d, the feed-forward's inner width and H heads."""
 
     layers: int
     width: int
@@ -34,56 +34,62 @@ class Geometry:
 
     @classmethod
     def of(cls, cfg: Any) -> "Geometry":
-        """Return that of the backbone that the model's options describe."""
+        """Return the sizes in the model's options."""
         return cls(cfg.encoder_layers, cfg.encoder_embed_dim, cfg.encoder_ffn_embed_dim, cfg.encoder_attention_heads)
 
 
 @dataclass(frozen=True)
 class WordEmbeddings:
-    """The words that a run knows, for methods whose rows start from some of them."""
+    """The words of a run, for methods whose rows start from some of them."""
 
     embeddings: Tensor  # V x d, the backbone's; the last symbol is <mask>
     specials: int  # ids below this are no words
     encode: Callable[[str], list[int]]  # text -> ids
-    fingerprint: Tensor | None = None  # of the backbone, as checkpoints keep it; None: not known
-    symbols: Sequence[str] = ()  # V, the dictionary's; empty: not known
+    fingerprint: Tensor | None = None  # of the backbone, as checkpoints keep it; None: unknown
+    symbols: Sequence[str] = ()  # V, the dictionary's; empty: unknown
 
 
 class Method(nn.Module, ABC):
     """A module built from (filled options, ``Geometry``); its parameters are trained and saved as ``method.*``.
 
-    It enters the backbone through ``injection``, through ``trains``, or both. All but ``describe`` have a default.
+    It enters the backbone through ``injection``, through ``trains``, or both. All but ``describe`` have a default:
+    to do what the ``members`` do, for a single method nothing.
     Raise InputError on construction for options that make no module, such as a size of 0.
     """
 
-    config: type[FairseqDataclass] = FairseqDataclass  # the options that the method understands
-    slots: tuple[str, ...] = ()  # fields of an Injection that it fills; two methods of a combination share none
-    hides_pass = False  # the head sees nothing of what others inject: no method with slots may be joined
-    layers: tuple[int, ...] = (0,)  # where it fills its slots that are within the layers; see ``first_layer``
+    config: type[FairseqDataclass] = FairseqDataclass  # its options
+    slots: tuple[str, ...] = ()  # the fields of an Injection that it fills; methods of a combination share none
+    hides_pass = False  # the head sees nothing that others inject: it is joined with no method that has slots
+    layers: tuple[int, ...] = (0,)  # where it fills slots that lie within the layers; see ``first_layer``
     prompt_length = 0  # rows that the task reserves in every example; 0: the input is not lengthened
-    # kind of M(x) that ``injection`` wants, of representations.kinds.READERS (``backbone``: the last <s> state) or
-    # ``glove``; None: it wants none
+    # kind of M(x) that ``injection`` reads, of representations.kinds.READERS (``backbone``: the last <s> state) or
+    # ``glove``; None: it reads none
     representation: str | None = None
     representation_dropout = False  # the backbone's dropout stays on while M(x) is computed in training
     # every training pass is run twice, with other draws but one M(x), for ``compare``; the first gives the loss
     second_pass = False
-    adds_loss: str | None = None  # option that has ``extra_loss`` added, as it is typed; None: nothing is added
-    redrawn = False  # Python draws something anew for each training pass, so that no pass is like another
-    extra: Tensor | None = None  # what a training pass adds to the loss, until ``extra_loss`` has given it
+    adds_loss: str | None = None  # option, as it is typed, because of which ``extra_loss`` is added; None: nothing is
+    redrawn = False  # Python draws something for each training pass: a recorded pass would repeat its draw
+    extra: Tensor | None = None  # what a training pass adds to the loss, until ``extra_loss`` returns it
     training_only: tuple[str, ...] = ()  # beginnings of the names of tensors that only training needs
-    folded = False  # a checkpoint without these tensors was loaded
+    folded = False  # the loaded checkpoint lacks these tensors
     folded_remedy = "train on from a checkpoint that was written without --no-save-optimizer-state"
-    merged = False  # the method stands in the backbone's weights, see ``merge``
+    merged = False  # it stands in the backbone's weights, see ``merge``
+
+    @property
+    def members(self) -> Iterable["Method"]:
+        """The methods that this one joins; empty for a single method."""
+        return ()
 
     @classmethod
     def derive_options(cls, cfg: Any) -> None:
-        """Put options that follow from others into ``cfg`` before the rest is filled; InputError if they contradict."""
+        """Set options that follow from others, before the rest of ``cfg`` is filled; InputError if they contradict."""
 
     def injection(self, representation: Tensor | None) -> Injection:
         """Return the values of one forward pass, a field for each of ``slots``.
 
         M(x) is B x d (``glove``: B x the vectors' width; ``last-states``: ``States``), None without a kind.
-        Raise InputError in training if the loaded checkpoint has left out what only training needs.
+        Raise InputError in training if the loaded checkpoint lacks what only training needs.
         """
         return NOTHING
 
@@ -101,7 +107,7 @@ class Method(nn.Module, ABC):
 
         Names are such as ``layernorm_embedding.weight`` or ``layers.3.self_attn.q_proj.bias``.
         """
-        return False
+        return any(member.trains(name) for member in self.members)
 
     @abstractmethod
     def describe(self) -> str:
@@ -109,26 +115,31 @@ class Method(nn.Module, ABC):
 
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         """Set starting values that need the loaded backbone or other files; InputError if they cannot be had."""
+        for member in self.members:
+            member.set_initial_values(cfg, words)
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
         """Return options that change nothing beside the others -> why, and what to do: a run may not set them."""
-        return {}
+        return {name: reason for member in self.members for name, reason in member.without_effect(cfg).items()}
 
     def prompt_parameters(self) -> list[nn.Parameter]:
         """Return parameters that are prompt rows themselves, for --no-decay-prompts."""
-        return []
+        return [parameter for member in self.members for parameter in member.prompt_parameters()]
 
     def word_parameters(self) -> list[nn.Parameter]:
         """Return parameters of rows that are added to word embeddings, for --words-lr."""
-        return []
+        return [parameter for member in self.members for parameter in member.word_parameters()]
 
     def compare(self, one: Tensor, other: Tensor) -> None:
         """Compare the B x C logits of both training passes of a batch, for ``extra_loss``; see ``second_pass``."""
+        for member in self.members:
+            if member.second_pass:
+                member.compare(one, other)
 
     def extra_loss(self) -> Tensor:
-        """Return what the training pass before adds to the loss, a scalar that counts like the mean loss of an example.
+        """Return what the last training pass adds to the loss, a scalar that counts like the mean loss of an example.
 
-        Called once after each training pass of a method with ``adds_loss``; by default it stands in ``extra``.
+        Called once after each training pass of a method with ``adds_loss``; by default it is what ``extra`` holds.
         """
         extra, self.extra = self.extra, None
         assert extra is not None
@@ -136,13 +147,11 @@ class Method(nn.Module, ABC):
 
     def fold(self) -> None:
         """Bring the tensors that outlive training up to date with those that only training needs."""
-
-    def mark_folded(self) -> None:
-        """Note that a checkpoint without the training-only tensors was loaded: it can be used, not trained on."""
-        self.folded = True
+        for member in self.members:
+            member.fold()
 
     def check_whole(self) -> None:
-        """Raise InputError if what only training needs was left out of the checkpoint that was loaded."""
+        """Raise InputError if the loaded checkpoint lacks what only training needs."""
         if self.folded:
             raise InputError(f"this checkpoint is folded, without what made it: {self.folded_remedy}")
 
@@ -151,3 +160,6 @@ class Method(nn.Module, ABC):
 
         For prediction alone: the model is neither trained nor saved afterwards.
         """
+        for member in self.members:
+            member.merge(stack)
+        self.merged = any(member.merged for member in self.members)

@@ -1,10 +1,10 @@
-"""What every prompt is compared with: presets without a method, which inject nothing, and the head on M(x) itself.
+"""Baselines of every prompt: presets without a method, which inject nothing, and the head on M(x) itself.
 
-head-only: the classification head alone on the frozen backbone, the baseline every prompt has to beat.
+head-only: the classification head alone on the frozen backbone, which every prompt has to beat.
 fine-tuning: the whole backbone and the head (RoBERTa, https://arxiv.org/abs/1907.11692; the paper's Table 1).
 efl: fine-tuning on entailment pairs, "Entailment as Few-Shot Learner" (Wang et al., 2021),
 https://arxiv.org/abs/2104.14690; data made with python -m preprocess --efl, --backbone roberta.large.mnli/model.pt.
-head-on-representation: the classification head on M(x), in no paper: what a prompt made from this M(x) has to beat.
+head-on-representation: the classification head on M(x), which a prompt made from this M(x) has to beat. It is ours.
 
 Differs from the papers in: efl starts with a new head, not with the MNLI checkpoint's.
 """
@@ -28,17 +28,15 @@ HeadInput: Any = ChoiceEnum([kind for kind in REPRESENTATIONS if kind != PREVIOU
 
 @dataclass
 class HeadOnRepresentationConfig(FairseqDataclass):
-    """Options of the head on M(x)."""
-
     head_input: Filled[HeadInput] = option("mean-pooled", "the M(x) that the head reads, named as by --representation")
 
 
 class HeadOnRepresentation(Method):
-    """logits = head(M(x)): M(x) takes the place of the ``<s>`` state behind the last layer. No parameters of its own.
+    """logits = head(M(x)): M(x) replaces the ``<s>`` state behind the last layer. It has no parameters.
 
-    M(x) is computed without dropout, so that ``backbone`` is ``head-only`` but for that. The head reads it alone: it
-    cannot be joined with a method that injects something, and the layers are run again for features alone. Raise
-    InputError if the LM head predicts, which does not read it.
+    M(x) is computed without dropout; else ``backbone`` is ``head-only``. The head reads nothing but M(x), so the method
+    cannot be joined with one that injects something, and the layers are run again only where features are asked for.
+    Raise InputError with --predict-with mlm, since the LM head does not read M(x).
     """
 
     config = HeadOnRepresentationConfig
@@ -58,13 +56,13 @@ class HeadOnRepresentation(Method):
     def injection(self, representation: Tensor | None) -> Injection:
         sentence: Any = representation
 
-        # M(x) replaces the first of the T x B x d states, which the head reads
-        def behind(layer: int, states: States) -> Tensor | None:
+        # the head reads the first of the T x B x d states
+        def replace_first(layer: int, states: States) -> Tensor | None:
             if layer not in self.layers:
                 return None
             return torch.cat([sentence.type_as(states.x)[None], states.x[1:]])
 
-        return Injection(hidden=behind, insertion="whole")
+        return Injection(hidden=replace_first, insertion="whole")
 
     def describe(self) -> str:
         return "the head reads M(x) alone"

@@ -1,8 +1,10 @@
-"""Options of methods: declared beside each method, filled from the chosen preset, explicit ones win."""
+"""Options of methods: declared beside each method, filled from the chosen preset; those that a user gives win."""
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import Field, field, fields, make_dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -13,13 +15,13 @@ from preprocess.flags import flag_name
 from ..errors import InputError
 from ..names import as_typed
 
-# The type of an option: None until it is filled; a method reads it filled, and so a type checker sees it.
+# The type of an option: None until it is filled. A type checker sees it as methods read it, filled.
 if TYPE_CHECKING:
     from typing import Union as Filled
 else:
     Filled = Optional
 
-# Of an option that some preset turns on: a flag, which can only be given, could not turn it off again.
+# The type of an option that some preset turns on: a flag could not turn it off again.
 TrueFalse: Any = ChoiceEnum(["true", "false"])
 
 
@@ -36,14 +38,22 @@ def option(
 ) -> Any:
     """Return a dataclass field that is None until ``fill_options`` puts the preset's value, or ``default``, in it.
 
-    None tells an option left open from one that was typed with the default's value. ``only_with``: another option, and
-    its values with which this one has an effect. ``changeable``: a training may go on with another value, such as of
-    dropout. ``starting``: it says where weights start, which makes it changeable. ``formerly``: what checkpoints that
-    are older than the option were trained with. The range of a number: least <= value, above < value < below.
+    None tells an option left open from one that was typed with the default's value. The range of a number is
+    least <= value, above < value < below.
+
+    Args:
+        only_with: another option, and its values with which this one has an effect.
+        changeable: a training may go on with another value, such as that of a dropout.
+        starting: the option says where weights start, which makes it changeable.
+        formerly: the value of checkpoints that are older than the option.
     """
     metadata = {"help": help, "preset_default": default, "only_with": only_with, "range": (least, above, below)}
-    kept = {"changeable": changeable or starting, "starting": starting, "formerly": formerly}
-    return field(default=None, metadata={**metadata, **kept})
+    history = {"changeable": changeable or starting, "starting": starting, "formerly": formerly}
+    return field(default=None, metadata={**metadata, **history})
+
+
+# the rate of a dropout: 0 <= rate < 1
+dropout_option = partial(option, changeable=True, least=0, below=1)
 
 
 def options_of(config: type[FairseqDataclass]) -> dict[str, Field]:
@@ -52,10 +62,10 @@ def options_of(config: type[FairseqDataclass]) -> dict[str, Field]:
 
 
 def joined_options(name: str, configs: Iterable[type], beside: Iterable[Any]) -> type[FairseqDataclass]:
-    """Return a dataclass called ``name`` of the options of all ``configs``, in their order.
+    """Return a dataclass called ``name`` with the options of all ``configs``, in their order.
 
-    Raise ValueError if two of these, or of those ``beside`` them on the command line, declare an option differently:
-    fairseq would silently take the first.
+    Raise ValueError if two of ``configs`` and ``beside`` declare an option differently: on the command line, fairseq
+    would silently take the first.
     """
     known: dict[str, tuple[type, Field]] = {}
     for config in (*beside, *configs):
@@ -74,7 +84,7 @@ def joined_options(name: str, configs: Iterable[type], beside: Iterable[Any]) ->
 def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
     """Fill, in place, the options of ``preset`` that ``cfg`` leaves open; a second call changes nothing.
 
-    Raise InputError where ``cfg`` sets an option without effect with this method, or a number out of its range.
+    Raise InputError where ``cfg`` sets an option that has no effect with this method, or a number out of its range.
     """
     options, defaults = preset.options, preset.defaults
     for name in every_option:
@@ -83,7 +93,7 @@ def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
                 f"{as_typed(cfg, name)} has no effect with --method {preset.name}: leave it out or choose another "
                 "--method"
             )
-    # a checkpoint that is older than an option does not record it: its former value is filled in
+    # a checkpoint that is older than an option does not record it: the option then has its former value
     recorded = cfg if OmegaConf.is_config(cfg) else vars(cfg)
     for name, declared in options.items():
         former = declared.metadata["formerly"]
@@ -94,39 +104,38 @@ def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
     for name, declared in options.items():
         if not _acts(cfg, declared) and getattr(cfg, name) != defaults[name]:
             other, values = declared.metadata["only_with"]
-            flag, chosen = flag_name(other), str(getattr(cfg, other))
-            present = f"without {flag}" if chosen == "False" else f"with {flag} {chosen}"
+            flag, current = flag_name(other), str(getattr(cfg, other))
+            present = f"without {flag}" if current == "False" else f"with {flag} {current}"
             wanted = flag if values == ("True",) else f"{flag} {' or '.join(values)}"
             raise InputError(f"{as_typed(cfg, name)} has no effect {present}: leave it out or give {wanted}")
         value, (least, above, below) = getattr(cfg, name), declared.metadata["range"]
-        if isinstance(value, (int, float)) and not (least <= value < below and value > above):  # NaN neither
+        if isinstance(value, (int, float)) and not (least <= value < below and value > above):  # NaN is out of any
             wanted = f"more than {above:g}" if above > least else f"{least:g} or more"
             raise InputError(f"{as_typed(cfg, name)}: give {wanted}{f', below {below:g}' if below < math.inf else ''}")
 
 
 def _acts(cfg: Any, declared: Field) -> bool:
+    """Return whether an option has an effect beside the others, as far as its ``only_with`` says."""
     other, values = declared.metadata["only_with"] or (None, ())
     return other is None or str(getattr(cfg, other, None)) in values
 
 
 def parse_number(cfg: Any, name: str, word: str) -> float | None:
-    """Return an option of ``cfg`` as a number, or None if it is ``word``; InputError unless it is above 0."""
+    """Return option ``name`` of ``cfg`` as a number, or None if it is ``word``; InputError unless it is above 0."""
     text = str(getattr(cfg, name))
     if text == word:
         return None
-    try:
+    with suppress(ValueError):
         number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < math.inf:
-        raise InputError(f"{as_typed(cfg, name)}: give {word} or a number above 0")
-    return number
+        if 0 < number < math.inf:
+            return number
+    raise InputError(f"{as_typed(cfg, name)}: give {word} or a number above 0")
 
 
 def parse_layers(flag: str, text: str, layers: int, words: str = "all") -> tuple[int, ...]:
-    """``all`` | ``0,4,8`` -> layer numbers in rising order; InputError for another text or number.
+    """Turn ``all`` or ``0,4,8`` into layer numbers in rising order; InputError for another text or number.
 
-    ``words``: what option ``flag`` takes besides a list.
+    ``words``: what ``flag`` takes besides a list.
     """
     if text == "all":
         return tuple(range(layers))

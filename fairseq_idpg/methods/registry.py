@@ -6,7 +6,7 @@ of one backbone together, such as m-idpg-phm+adapter.
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import Field, dataclass, replace
 from typing import Any, get_args
 
@@ -19,7 +19,7 @@ from preprocess.flags import flag_name
 from ..backbone.injection import NOTHING, Injection, filled_fields
 from ..errors import InputError
 from ..representations.kinds import canonical_kind
-from .base import Geometry, Method, WordEmbeddings
+from .base import Geometry, Method
 from .options import options_of
 
 
@@ -27,25 +27,24 @@ def clash(first: Method, second: Method) -> str:
     """Return why two methods cannot be joined, as the end of "A and B …"; empty if they can."""
     if (first.hides_pass and second.slots) or (second.hides_pass and first.slots):
         return "cannot act together, since the head would see nothing of what one of them injects"
-    both = sorted(set(first.slots) & set(second.slots))
-    if both:
-        return f"enter at the same place ({', '.join(both)})"
-    # the kinds of M(x) that they read; one with dropout is another
-    one, other = (
-        canonical_kind(part.representation) + (" with dropout" if part.representation_dropout else "")
-        if part.representation
-        else ""
-        for part in (first, second)
-    )
-    if one and other and one != other:
-        return f"read M(x) as {one} and as {other}, but a pass computes one"
+    shared_slots = sorted(set(first.slots) & set(second.slots))
+    if shared_slots:
+        return f"enter at the same place ({', '.join(shared_slots)})"
+    # a pass computes one M(x): of one kind, with dropout or without
+    kinds = [
+        canonical_kind(method.representation) + (" with dropout" if method.representation_dropout else "")
+        for method in (first, second)
+        if method.representation
+    ]
+    if len(set(kinds)) > 1:
+        return f"read M(x) as {kinds[0]} and as {kinds[1]}, but a pass computes one"
     return ""
 
 
 class Combination(Method):
-    """Injects what all of ``parts`` inject; raise InputError if two of them ``clash``.
+    """Several methods that are trained together: it injects what they inject. Raise InputError if two ``clash``.
 
-    ``owners``: for each part the preset that it belongs to; without them, ``name`` is theirs, joined by +.
+    ``owners``: the preset of each part; without them, ``name`` is made of the parts' names, joined by +.
     """
 
     def __init__(self, name: str, parts: list[Method], owners: Sequence[str] = ()):
@@ -65,53 +64,23 @@ class Combination(Method):
         self.redrawn = any(part.redrawn for part in parts)
         self.adds_loss = next((part.adds_loss for part in parts if part.adds_loss), None)
 
+    @property
+    def members(self) -> Iterable[Method]:
+        return self.parts
+
     def first_layer(self, layers: int) -> int:
         return min(part.first_layer(layers) for part in self.parts)
-
-    def trains(self, name: str) -> bool:
-        return any(part.trains(name) for part in self.parts)
-
-    def compare(self, one: Tensor, other: Tensor) -> None:
-        for part in self.parts:
-            if part.second_pass:
-                part.compare(one, other)
 
     def extra_loss(self) -> Tensor:
         return torch.stack([part.extra_loss() for part in self.parts if part.adds_loss]).sum()
 
-    def fold(self) -> None:
-        for part in self.parts:
-            part.fold()
-
-    def mark_folded(self) -> None:
-        for part in self.parts:
-            part.mark_folded()
-
-    def merge(self, stack: nn.Module) -> None:
-        for part in self.parts:
-            part.merge(stack)
-        self.merged = any(part.merged for part in self.parts)
-
     def injection(self, representation: Tensor | None) -> Injection:
-        # the slots of the parts are disjoint, so that no part's fields replace another's
+        # the parts share no slot, so that no field replaces another part's
         joined = NOTHING
         for part in self.parts:
             injection = part.injection(representation if part.representation else None)
             joined = replace(joined, **filled_fields(injection))
         return joined
-
-    def without_effect(self, cfg: Any) -> dict[str, str]:
-        return {name: reason for part in self.parts for name, reason in part.without_effect(cfg).items()}
-
-    def prompt_parameters(self) -> list[nn.Parameter]:
-        return [parameter for part in self.parts for parameter in part.prompt_parameters()]
-
-    def word_parameters(self) -> list[nn.Parameter]:
-        return [parameter for part in self.parts for parameter in part.word_parameters()]
-
-    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
-        for part in self.parts:
-            part.set_initial_values(cfg, words)
 
     def describe(self) -> str:
         return "; ".join(part.describe() for part in self.parts)
@@ -122,13 +91,13 @@ class Preset:
     """A named setting of a method."""
 
     name: str
-    methods: tuple[type[Method], ...]  # none for a baseline; several enter at different places
+    methods: tuple[type[Method], ...]  # empty for a baseline; several enter at different places
     settings: dict[str, Any]  # the option values that define the row
     paper: str = ""  # its trainable parameters as the IDPG paper prints them (Table 2, RoBERTa-large)
     trains_backbone: bool = False  # the whole backbone too
-    needs_pairs: bool = False  # it makes sense for sentence pairs only
-    joined: tuple[str, ...] = ()  # of presets joined by +, for each of ``methods`` the preset that it belongs to
-    module: str = ""  # the module that registers it, whose head names the paper
+    needs_pairs: bool = False  # for sentence pairs only
+    owners: tuple[str, ...] = ()  # where presets are joined by +: the preset of each of ``methods``
+    module: str = ""  # registers it; its docstring names the paper
 
     @property
     def options(self) -> dict[str, Field]:
@@ -145,7 +114,7 @@ class Preset:
         parts = [method(cfg, geometry) for method in self.methods]
         if len(parts) < 2:
             return next(iter(parts), None)
-        return Combination(self.name, parts, self.joined or (self.name,) * len(parts))
+        return Combination(self.name, parts, self.owners or (self.name,) * len(parts))
 
 
 PRESETS: dict[str, Preset] = {}
@@ -161,20 +130,20 @@ def register_preset(
     needs_pairs: bool = False,
     **settings: Any,
 ) -> None:
-    """One line per row: ``register_preset("prompt-tuning", TaskPrompts, paper="5K", prompt_length=5)``.
+    """Register a row of a table: ``register_preset("prompt-tuning", TaskPrompts, paper="5K", prompt_length=5)``.
 
-    A baseline has no ``method``; those ``beside`` it are trained together with it. Raise ValueError if the name is
+    A baseline has no ``method``; methods ``beside`` it are trained together with it. Raise ValueError if the name is
     taken, a setting is no option of the method, or a flag is on that no run can turn off.
     """
     methods = beside if method is None else (method, *beside)
-    module = sys._getframe(1).f_globals["__name__"]  # of the caller
+    module = sys._getframe(1).f_globals["__name__"]  # the caller's
     preset = Preset(name, methods, settings, paper, trains_backbone, needs_pairs, module=module)
     if name in PRESETS:
         raise ValueError(f"preset {name} is registered twice")
     unknown = settings.keys() - preset.options.keys()
     if unknown:
         raise ValueError(f"preset {name} sets {', '.join(sorted(unknown))}, which its method does not declare")
-    # a flag of the command line only turns an option on: a sweep's `false` would be recorded and train with true
+    # a flag only turns an option on: a sweep's `false` would be recorded, and the run would train with true
     for option, value in preset.defaults.items():
         kind = preset.options[option].type
         if value is True or value and bool in (kind, *get_args(kind)):
@@ -190,12 +159,12 @@ def find_preset(name: str) -> Preset:
 
     Raise InputError for an unknown name, with the nearest one, or for methods that share an option.
     """
-    parts = []
-    for each in name.split("+"):
+    names = name.split("+")
+    for each in names:
         if each not in PRESETS:
             hint = did_you_mean(each, PRESETS)
             raise InputError(f"--method {each} is unknown: {hint}choose from {', '.join(sorted(PRESETS))}")
-        parts.append(PRESETS[each])
+    parts = [PRESETS[each] for each in names]
     if len(parts) == 1:
         return parts[0]
     for part in parts:
@@ -214,5 +183,5 @@ def find_preset(name: str) -> Preset:
         settings={option: value for part in parts for option, value in part.settings.items()},
         trains_backbone=any(part.trains_backbone for part in parts),
         needs_pairs=any(part.needs_pairs for part in parts),
-        joined=tuple(part.name for part in parts for _ in part.methods),
+        owners=tuple(part.name for part in parts for _ in part.methods),
     )

@@ -176,7 +176,8 @@ class SavesTrainableOnly(BaseFairseqModel):
             if "run" in self.kept:  # it names the values, where tensors show sizes
                 self.kept["run"].check(state_dict.get(EXTRA_STATE, {}).get("run", {}))
             if self._training_only(whole) and not self._training_only(state_dict):
-                self.method.mark_folded()
+                for method in (self.method, *self.method.members):
+                    method.folded = True
             self._check_complete(state_dict, whole)
             if saved_record(state_dict, "this checkpoint") is None:
                 logger.warning(UNRECORDED)

@@ -20,8 +20,6 @@ from ..registry import register_preset
 
 @dataclass
 class BitFitConfig(FairseqDataclass):
-    """Options of BitFit."""
-
     bitfit_layer_norms: Filled[TrueFalse] = option("true", "train the biases of LayerNorms as well")
 
 

@@ -28,11 +28,9 @@ from .base import AdapterConfig, AdapterMethod, Branch
 
 @dataclass
 class BottleneckConfig(AdapterConfig):
-    """Options of adapters with dense matrices."""
-
     adapter_init_std: Filled[float] = option(
         1e-3,
-        "standard deviation that an adapter's matrices are drawn with, cut at two; biases start at 0",
+        "standard deviation of the draw of an adapter's matrices, cut at two; biases start at 0",
         starting=True,
         above=0,
     )
@@ -59,9 +57,6 @@ class Houlsby(AdapterMethod):
         self.down = nn.Parameter(drawn_matrices(cfg, self.count, self.width, self.hidden))
         self.up = nn.Parameter(drawn_matrices(cfg, self.count, self.hidden, self.width))
 
-    def matrices(self) -> tuple[Tensor, Tensor]:
-        return self.down, self.up
-
 
 class Pfeiffer(Houlsby):
     """u = LN(f + x); f' = f + W_up act(W_down u + b_down) + b_up, once per layer, after the feed-forward.
@@ -70,8 +65,7 @@ class Pfeiffer(Houlsby):
     Trainable parameters: L (2 d m + m + d).
     """
 
-    def sublayers_of(self, cfg: BottleneckConfig) -> tuple[str, ...]:
-        return ("FFN",)
+    sublayers = ("FFN",)
 
     def attach(self, *branches: Branch) -> Changes:
         (branch,) = branches

@@ -29,8 +29,6 @@ SHARED_A_STD = 1e-4  # phm_init_range of the authors' compacter.json
 
 @dataclass
 class CompacterConfig(AdapterConfig):
-    """Options of the compacters."""
-
     compacter_n: Filled[int] = option(4, "number n of Kronecker products; divides d and m", least=1)
 
 
@@ -65,10 +63,10 @@ class Compacter(AdapterMethod):
             nn.init.normal_(parameter, std=RELEASED_STD)
         nn.init.normal_(self.up_bias, std=RELEASED_UP_BIAS_STD)
 
-    def matrices(self) -> tuple[Tensor, Tensor]:
+    def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         # B_i = s_i t_i^T of all adapters: N x n x d/n x m/n and N x n x m/n x d/n
         down, up = (s[..., None] * t[..., None, :] for s, t in ((self.down_s, self.down_t), (self.up_s, self.up_t)))
-        return kronecker_sum(self.a, down), kronecker_sum(self.a, up)
+        return kronecker_sum(self.a, down), self.down_bias, kronecker_sum(self.a, up), self.up_bias
 
 
 class SharedCompacter(Compacter):

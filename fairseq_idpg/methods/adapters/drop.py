@@ -22,23 +22,21 @@ from .bottleneck import BottleneckConfig, Houlsby
 
 @dataclass
 class AdapterDropConfig(BottleneckConfig):
-    """Options of AdapterDrop."""
-
     adapter_drop: Filled[str] = option(
-        "auto", "number n of layers, the first ones, without adapters: 'auto' is 5 of 12, 10 of 24"
+        "auto", "the first n layers have no adapters: a number, or 'auto', 5 of 12, 10 of 24"
     )
     adapter_drop_random: Filled[bool] = option(
         False,
-        "draw n anew for each training batch, from 0 to the highest layer with adapters, which always has its own; "
-        "--adapter-drop then is the n of evaluation",
+        "draw n for each training batch, from 0 to the highest layer with adapters, which always has its own; "
+        "--adapter-drop is then the n of evaluation",
     )
 
 
 class AdapterDrop(Houlsby):
-    """``adapter`` in the layers from the n-th on; those of layers below n are not built, or, if n is drawn, not used.
+    """``adapter`` in the layers from n on, counted from 0; the layers below have none or, if n is drawn, skip theirs.
 
-    Below layer n the frozen backbone runs without gradient. Trainable parameters: 2 (L - n) (2 d m + m + d); 2 L (...)
-    if n is drawn.
+    Below layer n the frozen backbone runs without gradient. Trainable parameters: 2 (L - n) (2 d m + m + d), or
+    2 L (2 d m + m + d) if n is drawn.
     """
 
     config = AdapterDropConfig
@@ -50,23 +48,24 @@ class AdapterDrop(Houlsby):
 
     def layers_of(self, cfg: AdapterDropConfig, geometry: Geometry) -> tuple[int, ...]:
         layers, without = super().layers_of(cfg, geometry), layers_without(cfg, geometry.layers)
-        left = tuple(layer for layer in layers if layer >= without)
-        if not left:
+        with_adapters = tuple(layer for layer in layers if layer >= without)
+        if not with_adapters:
             raise InputError(
                 f"--adapter-drop {cfg.adapter_drop}: give auto or a number of layers from 0 to {layers[-1]}, which "
                 f"leaves some of --adapter-layers {cfg.adapter_layers}"
             )
-        return layers if cfg.adapter_drop_random else left
+        return layers if cfg.adapter_drop_random else with_adapters
 
     def injection(self, representation: Tensor | None) -> Injection:
         injection, without = super().injection(representation), self.without
         if self.redrawn and self.training:
-            highest = self.layers[-1]  # its adapters are always used: a batch without any would train nothing
-            without = int(torch.randint(highest + 1, (), device="cpu"))  # of the host: no device waits for it
+            # at most the highest layer, since a batch without adapters would train nothing; drawn on the CPU, so that
+            # no device is waited for
+            without = int(torch.randint(self.layers[-1] + 1, (), device="cpu"))
         return replace(injection, sublayer=lambda layer: UNCHANGED if layer < without else injection.sublayer(layer))
 
     def describe(self) -> str:
-        drawn = f", above a layer drawn for each batch, in evaluation above the first {self.without}"
+        drawn = f", from a layer on that each batch draws, in evaluation from layer {self.without} on"
         return super().describe() + (drawn if self.redrawn else "")
 
 

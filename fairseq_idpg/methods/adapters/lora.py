@@ -1,8 +1,8 @@
-"""LoRA: a change of low rank beside frozen matrices.
+"""LoRA: low-rank changes of frozen matrices.
 
 Paper: "LoRA: Low-Rank Adaptation of Large Language Models" (Hu et al., ICLR 2022), https://arxiv.org/abs/2106.09685
-lora adapts the query and value projections, as the authors do; lora-all all six matrices of a layer. ``predict`` adds
-the change to the matrices, in memory alone, unless another method reads M(x).
+lora adapts the query and value projections, as the authors do; lora-all adapts all six matrices of a layer.
+``predict`` adds the changes to the matrices, in memory alone, unless another method reads M(x).
 
 Differs from the paper in: A starts as the authors' code draws it, Kaiming-uniform; the paper says Gaussian.
 """
@@ -19,7 +19,7 @@ from ...backbone.cpu import QuickDropout
 from ...backbone.injection import NO_ADDITIONS, NOTHING, Injection
 from ...errors import InputError
 from ..base import Geometry, Method
-from ..options import Filled, option, parse_layers
+from ..options import Filled, dropout_option, option, parse_layers
 from ..registry import register_preset
 
 LINEARS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "out": "out_proj", "fc1": "fc1", "fc2": "fc2"}
@@ -28,24 +28,21 @@ OF_ATTENTION = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 @dataclass
 class LoRAConfig(FairseqDataclass):
-    """Options of LoRA."""
-
     lora_rank: Filled[int] = option(8, "rank r of each change", least=1)
     lora_alpha: Filled[float] = option(16.0, "alpha: a change counts alpha / r", above=0)
     lora_projections: Filled[str] = option(
         "q,v", f"matrices that are changed: 'all' or a list of {', '.join(LINEARS)}, such as q,v"
     )
     lora_layers: Filled[str] = option("all", "layers that are changed: 'all' or a list such as 0,4,8")
-    lora_dropout: Filled[float] = option(0.0, "dropout on the input of a change", changeable=True, least=0, below=1)
+    lora_dropout: Filled[float] = dropout_option(0.0, "dropout on the input of a change")
 
 
-def parse_projections(text: str) -> tuple[str, ...]:
-    """``q,v`` -> the names of these Linears in a layer, in the order of the layer; InputError for an unknown one."""
-    asked = list(LINEARS) if text == "all" else [part.strip() for part in text.split(",")]
-    strange = [part for part in asked if part not in LINEARS]
-    if strange:
+def parse_projections(text: str) -> list[str]:
+    """Turn ``q,v`` into names of Linears, in the order of a layer; InputError for an unknown one."""
+    names = list(LINEARS) if text == "all" else [part.strip() for part in text.split(",")]
+    if not LINEARS.keys() >= set(names):
         raise InputError(f"--lora-projections {text}: give all or a list of {', '.join(LINEARS)}, such as q,v")
-    return tuple(linear for short, linear in LINEARS.items() if short in asked)
+    return [linear for name, linear in LINEARS.items() if name in names]
 
 
 class LoRA(Method):
@@ -75,10 +72,10 @@ class LoRA(Method):
     def injection(self, representation: Tensor | None) -> Injection:
         if self.merged:
             return NOTHING
-        # alpha / r counts in B, once a pass, and not in each output
+        # alpha / r is multiplied into B once a pass, which costs less than into each output
         additions = dict.fromkeys(self.layers, NO_ADDITIONS)
         for name in self.a:
-            # unbind, not indexing: its gradient is one stack instead of N tensors of the whole size
+            # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
             for layer, a, b in zip(self.layers, self.a[name].unbind(), (self.scale * self.b[name]).unbind()):
                 additions[layer] = additions[layer]._replace(**{name: partial(self._change, a, b)})
         return Injection(projection=lambda layer: additions.get(layer, NO_ADDITIONS))
@@ -88,7 +85,7 @@ class LoRA(Method):
 
     @torch.no_grad()
     def merge(self, stack: nn.Module) -> None:
-        """W <- W + alpha/r B A, after which nothing is injected: prediction costs what the backbone costs."""
+        """Set W <- W + alpha/r B A and inject nothing more: prediction then costs what the backbone costs."""
         if self.merged:
             return
         for name in self.a:

@@ -39,8 +39,6 @@ AdapterPlace: Any = ChoiceEnum(list(PLACES))
 
 @dataclass
 class ScaledConfig(AdapterConfig):
-    """Options of parallel adapters, wherever they stand."""
-
     adapter_scale: Filled[str] = option(
         "1", "factor s of a parallel adapter: a number, or 'learned', one for each adapter, 1 at the start"
     )
@@ -48,8 +46,6 @@ class ScaledConfig(AdapterConfig):
 
 @dataclass
 class ParallelConfig(ScaledConfig):
-    """Options of parallel adapters beside sublayers."""
-
     adapter_place: Filled[AdapterPlace] = option("ffn", "sublayers with a parallel adapter beside them")
     adapter_reads: Filled[AdapterReads] = option(
         INPUT, "what of its sublayer a parallel adapter reads: the 'input', or the 'output', as sequential ones do (SA)"
@@ -64,8 +60,6 @@ class ScaledAdapters(AdapterMethod):
 
     config = ScaledConfig
     drops_hidden, drops_output = True, False
-    down: Tensor
-    up: Tensor
 
     def __init__(self, cfg: ScaledConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
@@ -73,17 +67,14 @@ class ScaledAdapters(AdapterMethod):
         self.scale = nn.Parameter(torch.ones(self.count)) if scale is None else scale
 
     def scaled(self, tensor: Tensor) -> Tensor:
-        """s times what an adapter makes its output with, N x ...: cheaper than s times the output."""
+        """Return s times weights N x ..., which costs less than s times the outputs that they make."""
         if isinstance(self.scale, float):
             return tensor if self.scale == 1 else self.scale * tensor
+        # a learned s, one for each of the N adapters
         return self.scale.view(-1, *[1] * (tensor.dim() - 1)) * tensor
 
-    def matrices(self) -> tuple[Tensor, Tensor]:
-        return self.down, self.scaled(self.up)
-
     def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        down, up = self.matrices()
-        return down, self.down_bias, up, self.scaled(self.up_bias)
+        return self.down, self.down_bias, self.scaled(self.up), self.scaled(self.up_bias)
 
 
 class ParallelAdapters(ScaledAdapters):
@@ -97,15 +88,13 @@ class ParallelAdapters(ScaledAdapters):
     config = ParallelConfig
 
     def __init__(self, cfg: ParallelConfig, geometry: Geometry):
+        self.sublayers = PLACES[str(cfg.adapter_place)]  # the base counts its adapters by them
         super().__init__(cfg, geometry)
         self.sequential = str(cfg.adapter_reads) == OUTPUT
         self.stands = "after" if self.sequential else "beside"
         down = torch.empty(self.count, self.width, self.hidden)
         self.down = nn.Parameter(down.uniform_(-(self.width**-0.5), self.width**-0.5))
         self.up = nn.Parameter(torch.zeros(self.count, self.hidden, self.width))
-
-    def sublayers_of(self, cfg: ParallelConfig) -> tuple[str, ...]:
-        return PLACES[str(cfg.adapter_place)]
 
     def attach(self, *branches: Branch) -> Changes:
         def change(f: Tensor, x: Tensor, layer_norm: nn.Module, branch: Branch) -> Tensor:
@@ -124,6 +113,7 @@ class MultiHeadAdapters(ScaledAdapters):
     """
 
     slots = ("projection",)
+    sublayers = ("attention",)
     stands = "beside the heads of"
 
     def __init__(self, cfg: ScaledConfig, geometry: Geometry):
@@ -135,15 +125,13 @@ class MultiHeadAdapters(ScaledAdapters):
         self.up = nn.Parameter(torch.zeros(self.count, self.heads, self.hidden, within))
         self.down_bias = nn.Parameter(torch.zeros(self.count, self.heads, self.hidden))
 
-    def sublayers_of(self, cfg: ScaledConfig) -> tuple[str, ...]:
-        return ("attention",)
-
     def injection(self, representation: Tensor | None) -> Injection:
         additions = {layer: Additions(heads=branch) for layer, branch in zip(self.layers, self.branches())}
         return Injection(projection=lambda layer: additions.get(layer, NO_ADDITIONS))
 
     def adapter(self, down: Tensor, down_bias: Tensor, up: Tensor, up_bias: Tensor, x: Tensor) -> Tensor:
         """``x``: the queries of all heads, side by side; ``down``: H x w x m, ``up``: H x m x w."""
+        # a batched product: one small network for each head
         by_head = x.view(-1, self.heads, down.size(1)).transpose(0, 1)  # H x T*B x w
         hidden = self.dropout(self.activation(torch.baddbmm(down_bias[:, None], by_head, down)))
         return torch.bmm(hidden, up).transpose(0, 1).reshape(x.shape) + up_bias

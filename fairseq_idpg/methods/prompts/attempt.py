@@ -2,14 +2,15 @@
 
 Paper: "ATTEMPT: Parameter-Efficient Multi-task Tuning via Attentional Mixtures of Soft Prompts" (Asai et al., EMNLP
 2022), https://arxiv.org/abs/2205.11961; code: https://github.com/AkariAsai/ATTEMPT (613f700, ``modeling_t5.py`` with
-``attn_method`` sub), from which t, m, the missing biases and all starting values are.
+``attn_method`` sub), which has t, m, the missing biases and all starting values.
 
 Differs from the paper in:
 - A run trains one task: its attention network is its own, or starts from another task's (--prompt-init saved).
 - T is e d, where the code's learned temperature begins: 2087 for d = 768, as in its script for one task; its default is
-  2000. RoBERTa's word embeddings are smaller than T5's: the weights are nearly even, at --attempt-temperature 10 not.
+  2000. RoBERTa's word embeddings are smaller than T5's, so the weights are nearly even; at --attempt-temperature 10
+  they are not.
 - The largest value of each width is taken over an input's tokens alone; the released code pads to 256 and counts pads.
-- Prompts above the input, late ones, keys and values are mixed by the same weights, a prompt's key then being the
+- Prompts above the input, late ones, keys and values are mixed with the same weights. A prompt's key is then the
   largest values of its rows at all places.
 """
 
@@ -37,8 +38,6 @@ Start: Any = ChoiceEnum(["source", "own"])
 
 @dataclass
 class ATTEMPTConfig(SourceConfig):
-    """Options of ATTEMPT."""
-
     attempt_sources: Filled[int] = option(6, "source prompts n; with --source-prompts as many as these names", least=1)
     attempt_hidden_size: Filled[int] = option(100, "hidden size m of the attention network", least=1)
     attempt_temperature: Filled[str] = option(
@@ -55,8 +54,8 @@ class ATTEMPTConfig(SourceConfig):
 class ATTEMPT(PromptMethod):
     """P_l = table_l + sum_j a_j P_j,l;  a = softmax(K LN(W_up SiLU(W_down x)) / T), over n sources and the table.
 
-    x: B x d, the largest values of an input's word embeddings; K: (n + 1) x d, those of each prompt's rows. ``table``:
-    places x rows x d, the task's own prompt; ``sources``: n x places x rows x d, frozen and saved with it.
+    x: B x d, the largest values of an input's word embeddings; K: (n + 1) x d, those of each prompt's rows.
+    ``table``: places x rows x d, the task's own prompt; ``sources``: n x places x rows x d, frozen, and saved too.
     Trainable parameters: places rows d + 2 d m + 2 d.
     """
 
@@ -80,11 +79,12 @@ class ATTEMPT(PromptMethod):
     @classmethod
     def derive_options(cls, cfg: Any) -> None:
         count = len(source_paths(getattr(cfg, "source_prompts", None)))
-        named = getattr(cfg, "attempt_sources", None)
-        if count and named not in (None, count):
-            raise InputError(f"--attempt-sources {named}: --source-prompts names {count}: leave the number out")
-        if count:
-            cfg.attempt_sources = count
+        if not count:
+            return
+        number = getattr(cfg, "attempt_sources", None)
+        if number not in (None, count):
+            raise InputError(f"--attempt-sources {number}: --source-prompts names {count}: leave the number out")
+        cfg.attempt_sources = count
 
     @property
     def initial_rows(self) -> nn.Parameter:
@@ -104,33 +104,33 @@ class ATTEMPT(PromptMethod):
         super().start_rows(cfg, words)
 
     def weights(self, words: States, prompts: Tensor) -> Tensor:
-        """a: B x (n + 1), from (n + 1) x places x rows x d ``prompts``."""
-        # pads are no tokens: they must not be an input's largest value
+        """Return a, B x (n + 1), from (n + 1) x places x rows x d ``prompts``."""
+        # pads do not take part in the largest values
         x = words.x if words.padding is None else words.x.masked_fill(words.padding.t()[..., None], -math.inf)
         query = self.layer_norm(self.up(F.silu(self.down(x.amax(0)))))
         return (query @ prompts.flatten(1, 2).amax(1).t() / self.temperature).softmax(1)
 
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
-        mixed: list[Tensor] = []  # of the whole pass
+        once: list[Tensor] = []  # the weights, of the whole pass
         prompts = torch.cat([self.sources, self.table[None]])
-        of_places = dict(zip(self.places, prompts.unbind(1)))  # not indexed: the gradient is one stack
+        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
+        rows_at = dict(zip(self.places, prompts.unbind(1)))
 
         def prompt_at(place: int, states: Any) -> Tensor:
-            if not mixed:
-                mixed.append(self.weights(words_of(states), prompts))
-            (weights,), rows = mixed, of_places[place]
-            # the own prompt counts whole, and once more among those that are mixed
+            # the first place that is reached makes the weights of all places
+            if not once:
+                once.append(self.weights(words_of(states), prompts))
+            (weights,), rows = once, rows_at[place]
+            # the task's own prompt is added whole, and is also one of those that are mixed
             return rows[-1] + (weights @ rows.flatten(1)).unflatten(1, rows.shape[1:])
 
         return prompt_at
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
-        found = super().without_effect(cfg)
-        if str(cfg.prompt_init) == "saved":
-            found["attempt_init"] = "--prompt-init saved takes the task's own prompt over too: leave it out"
-        elif str(cfg.attempt_init) == "source":
-            found["prompt_init"] = "the first source is the start: leave it out, or give --attempt-init own"
-        return found
+        reasons = super().without_effect(cfg)
+        if str(cfg.prompt_init) != "saved" and str(cfg.attempt_init) == "source":
+            reasons["prompt_init"] = "the first source is the start: leave it out, or give --attempt-init own"
+        return reasons
 
     def describe(self) -> str:
         return f"{super().describe()}, mixed with {len(self.sources)} source prompts for each input"

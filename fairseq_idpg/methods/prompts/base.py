@@ -1,8 +1,8 @@
 """What every prompt method has in common: which layers get a prompt, how long it is, how it enters.
 
-Differs from the papers of all of them in: rows of the input stand after ``<s>`` (or at another --prompt-position), not
-in front of it, where the classification head would read the first of them, and their positions are counted as those of
-words are; the backbone is a frozen RoBERTa, and a head is trained on it.
+Differs from the papers of all of them in: the backbone is a frozen RoBERTa, and a head is trained on it. Rows of the
+input stand after ``<s>`` (or at another --prompt-position), not in front of it, where the classification head would
+read the first of them. Their positions are counted like those of words.
 """
 
 from abc import abstractmethod
@@ -19,16 +19,16 @@ from ...backbone.cpu import QuickDropout
 from ...backbone.injection import Injection, Prefix, States
 from ...errors import InputError
 from ..base import Geometry, Method, WordEmbeddings
-from ..options import Filled, option, parse_layers
+from ..options import Filled, dropout_option, option, options_of, parse_layers
 from .initial import INITS, load_saved, set_initial_rows
 
-# (place, states below it, at the input word embeddings or None) -> B x rows x d or 1 x rows x d prompt rows
+# (place, states below it; at the input the word embeddings or None) -> prompt rows, B x rows x d or 1 x rows x d
 PromptAt = Callable[[int, States | None], Tensor]
 
-# What RobertaModel's own initialisation leaves in every embedding table of the released code.
-TABLE_STD = 0.02
+TABLE_STD = 0.02  # of every embedding table in the released code, since RobertaModel draws them again
 PREFIX = ("key-value", "key-value-input")
 LATE = "late"
+ONE_PLACE = "there is one prompt, which shares with no other: leave it out or give --prompt-layers all"
 
 Insertion: Any = ChoiceEnum(["add", "replace", *PREFIX, LATE])
 Initial: Any = ChoiceEnum(list(INITS))
@@ -36,21 +36,19 @@ Sharing: Any = ChoiceEnum(["S", "M", "L"])
 
 
 def words_of(states: States) -> States:
-    """Return the text's word embeddings, given the states below a prompt; below that of the input, these are they."""
+    """Return the text's word embeddings, from the states below a prompt."""
+    # below the prompt of the input, the states are these embeddings themselves
     return states if states.origin is None else states.origin.words()
 
 
 @dataclass
 class PromptConfig(FairseqDataclass):
-    """Options of every prompt method."""
-
     prompt_length: Filled[int] = option(5, "prompt length t: rows inserted into each input", least=1)
     prompt_layers: Filled[str] = option(
         "first",
-        "layers that read a prompt: 'first' (the input only), 'all', 'middle' (layer L/2 + 1), or a list such as "
-        "0,4,8; they count from 0, so that layer k comes after k layers: LPT's and ID-SPAM's 'after layer k'; layer "
-        "i > 0 reads its prompt from the hidden states after layer i - 1, layer 0 (which must be there unless prompts "
-        "are keys and values or late) from the input",
+        "layers that read a prompt, counted from 0: 'first' (the input only), 'all', 'middle' (layer L/2 + 1), or a "
+        "list such as 0,4,8. Layer 0 reads its prompt from the input, and must be there unless prompts are keys and "
+        "values or late; layer k > 0 reads it from the states behind k layers: LPT's and ID-SPAM's 'after layer k'",
     )
     prompt_insertion: Filled[Insertion] = option(
         "add",
@@ -79,13 +77,10 @@ class PromptConfig(FairseqDataclass):
         only_with=("prompt_init", ("saved",)),
         starting=True,
     )
-    prefix_dropout: Filled[float] = option(
+    prefix_dropout: Filled[float] = dropout_option(
         0.0,
         "dropout on the rows that enter as keys and values, drawn for each example",
         only_with=("prompt_insertion", PREFIX),
-        changeable=True,
-        least=0,
-        below=1,
     )
 
 
@@ -97,27 +92,19 @@ class GeneratorConfig(PromptConfig):
     generator_sharing: Filled[Sharing] = option(
         "M", "shared by the layers: S weights and output bias, M weights only, L nothing"
     )
-    generator_dropout: Filled[float] = option(
-        0.1,
-        "dropout of the generator: IDPG's on M(x) and its hidden layer, LPT's and ID-SPAM's on the rows",
-        changeable=True,
-        least=0,
-        below=1,
+    generator_dropout: Filled[float] = dropout_option(
+        0.1, "dropout of the generator: IDPG's on M(x) and its hidden layer, LPT's and ID-SPAM's on the rows"
     )
 
 
 def parse_places(text: str, layers: int, needs_input: bool = True) -> tuple[int, ...]:
-    """``first`` | ``all`` | ``middle`` | ``0,4,8`` -> the places of a prompt in rising order.
+    """Turn ``first``, ``all``, ``middle`` or ``0,4,8`` into the places of a prompt in rising order.
 
-    Place 0 is the input, or the states that enter layer 0; place i > 0 the hidden states between layers i - 1 and i.
-    ``needs_input``: places above read rows that the input's prompt makes; raise InputError if place 0 is missing then.
+    Place 0 is the input, or the states that enter layer 0; place i > 0 are the states between layers i - 1 and i.
+    ``needs_input``: raise InputError without place 0, whose prompt makes the rows that the others change.
     """
-    if text == "first":
-        return (0,)
-    if text == "middle":
-        places: tuple[int, ...] = (min(layers // 2 + 1, layers - 1),)
-    else:
-        places = parse_layers("--prompt-layers", text, layers, "first, all, middle")
+    words = {"first": "0", "middle": str(min(layers // 2 + 1, layers - 1))}
+    places = parse_layers("--prompt-layers", words.get(text, text), layers, "first, all, middle")
     if places[0] != 0 and needs_input:
         raise InputError(
             f"--prompt-layers {text}: add 0, the input, which makes the rows that later layers read, or give "
@@ -127,12 +114,12 @@ def parse_places(text: str, layers: int, needs_input: bool = True) -> tuple[int,
 
 
 class PromptMethod(Method):
-    """Base of the prompt methods."""
+    """Rows that enter at ``places``; a subclass says what they are."""
 
     reads_words = False  # the input's rows are made from the text's word embeddings
-    # for analyses; a method whose rows depend on the input replaces both: what ``initial_rows`` are, None where inputs
-    # share no rows; and, after the method's name, why the rows of one example cannot be shown, None where they can
-    shared: str | None = "the same prompt for every input"
+    # Both are for analyses; a method whose rows depend on the input replaces them.
+    shared: str | None = "the same prompt for every input"  # what ``initial_rows`` are; None: inputs share no rows
+    # behind the method's name: why the rows of one example cannot be shown; None: they can
     shows_no_example: str | None = "has the same prompt for every input"
 
     def __init__(self, cfg: PromptConfig, geometry: Geometry):
@@ -141,7 +128,7 @@ class PromptMethod(Method):
         prefix = self.insertion in PREFIX
         self.in_input = not prefix and self.insertion != LATE
         self.prompt_length = cfg.prompt_length if self.in_input else 0
-        # rows made for each place: t, or t keys and then t values
+        # rows at each place: t, or t keys and then t values
         self.rows = 2 * cfg.prompt_length if prefix else cfg.prompt_length
         self.prefix_dropout = QuickDropout(cfg.prefix_dropout)
         self.layers = self.places = parse_places(str(cfg.prompt_layers), geometry.layers, self.in_input)
@@ -152,13 +139,10 @@ class PromptMethod(Method):
 
     @abstractmethod
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
-        """Begin one forward pass and return what gives each place its rows.
-
-        ``representation`` is M(x) as for ``injection``.
-        """
+        """Begin one forward pass, with M(x) as for ``injection``, and return what makes the rows of each place."""
 
     def injection(self, representation: Tensor | None) -> Injection:
-        """Rows for the input now, rows for the layers when they are reached."""
+        """Make rows of the input now, unless they are made of its words, and those of a layer when it is reached."""
         prompt_at = self.begin_pass(representation)
 
         def before(layer: int, states: States) -> Tensor | None:
@@ -168,7 +152,7 @@ class PromptMethod(Method):
             rows = before(layer, states)
             if rows is None:
                 return None
-            # rows shared by the batch are expanded first, so that each example has its own draw
+            # rows that the batch shares are expanded first, so that dropout draws for each example
             if self.training and self.prefix_dropout.p:
                 rows = self.prefix_dropout(rows.expand(states.x.size(1), -1, -1))
             keys, values = rows.chunk(2, dim=1)
@@ -181,19 +165,27 @@ class PromptMethod(Method):
         injection = Injection(input=partial(prompt_at, 0) if self.reads_words else prompt_at(0, None))
         if self.places == (0,):
             return injection
-        # what stands behind layer l is what layer l + 1 reads
+        # layer l + 1 reads what stands behind layer l
         return replace(injection, hidden=lambda layer, x: before(layer + 1, x), insertion=self.insertion)
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
+        reasons = {}
+        # a method that is taken over whole starts from nothing else
+        if str(cfg.prompt_init) == "saved":
+            starts = [name for name, declared in options_of(self.config).items() if declared.metadata["starting"]]
+            saved = "--prompt-init saved takes the whole method over: leave it out"
+            reasons = {name: saved for name in starts if not name.startswith("prompt_init")}
         if self.places == (0,) and self.insertion == "replace":
-            only = "with a prompt in the input alone there are no hidden states to replace"
-            return {"prompt_insertion": f"{only}: leave it out or give --prompt-layers all"}
-        return {}
+            reasons["prompt_insertion"] = (
+                "with a prompt in the input alone there are no hidden states to replace: leave it out or give "
+                "--prompt-layers all"
+            )
+        return reasons
 
     @property
     @abstractmethod
     def initial_rows(self) -> nn.Parameter | None:
-        """places (or 1) x rows x d, what --prompt-init sets; None where no parameter is such rows."""
+        """Return what --prompt-init sets, places (or 1) x rows x d; None where no parameter is such rows."""
 
     def prompt_parameters(self) -> list[nn.Parameter]:
         return [] if self.initial_rows is None else [self.initial_rows]
@@ -206,7 +198,7 @@ class PromptMethod(Method):
             self.start_rows(cfg, words)
 
     def start_rows(self, cfg: Any, words: WordEmbeddings) -> None:
-        """Give the rows the values that --prompt-init asks for, unless they are another task's."""
+        """Give the rows their first values, as --prompt-init says, unless they are another task's."""
         set_initial_rows(self, cfg, words, self.initial_rows)
 
     def describe(self) -> str:

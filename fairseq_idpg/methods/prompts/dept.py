@@ -4,13 +4,13 @@ Paper: "DePT: Decomposed Prompt Tuning for Parameter-Efficient Fine-tuning" (Shi
 https://arxiv.org/abs/2309.05173; code: https://github.com/ZhengxiangShi/DecomposedPromptTuning
 
 Differs from the paper in:
-- A B has the factor alpha / sqrt(r) of the released code, of which the paper does not speak; --words-alpha.
-- A starts Kaiming-uniform and B at 0, as released; the prompt from N(0, 0.02^2). Released are one text for any data,
-  --prompt-init text --prompt-init-text "Classify this text is postive or not:" (its spelling), and N(0, 1),
-  --prompt-init standard-normal.
+- A B has the factor alpha / sqrt(r) of the released code (--words-alpha), which the paper does not mention.
+- A starts Kaiming-uniform and B at 0, as released; the prompt starts from N(0, 0.02^2). The released code has two other
+  starts: N(0, 1), --prompt-init standard-normal, and one text for any data, --prompt-init text --prompt-init-text
+  "Classify this text is postive or not:" (its spelling).
 - Texts need not be padded to M tokens: pads and tokens after the M-th get nothing.
-- The released wrapper for classification leaves A and B out; its language models, which add them, are followed.
-- The pair has a learning rate of its own only with --optimizer grouped_adam --words-lr.
+- A and B are added as in the released language models; the released wrapper for classification leaves them out.
+- A and B have another learning rate than the prompt only with --optimizer grouped_adam --words-lr.
 """
 
 import math
@@ -29,18 +29,12 @@ from .task_prompts import TaskPromptConfig, TaskPrompts
 
 @dataclass
 class WordRowsConfig(FairseqDataclass):
-    """Options of rows that are added to word embeddings."""
-
     words_rank: Filled[int] = option(45, "rank r of what is added to the word embeddings, A (M x r) B (r x d)", least=1)
-    words_length: Filled[int] = option(
-        256, "tokens M of a text, <s> first, whose word embeddings are added to", least=1
-    )
+    words_length: Filled[int] = option(256, "A B is added to the first M tokens of a text, <s> among them", least=1)
 
 
 @dataclass
 class DePTConfig(WordRowsConfig, TaskPromptConfig):
-    """Options of DePT."""
-
     words_alpha: Filled[float] = option(8.0, "A B is added times alpha / sqrt(r)")
 
 
@@ -55,17 +49,15 @@ class LowRankRows(nn.Module):
         nn.init.kaiming_uniform_(self.a, a=math.sqrt(5))
 
     def forward(self) -> Tensor:
-        """M x d."""
         return self.scale * (self.a @ self.b)
 
 
 class PromptWithWords(TaskPrompts):
-    """A task prompt, and ``words`` that are added to word embeddings, if there are some."""
+    """A task prompt, and ``words``: rows that are added to word embeddings, or None."""
 
     words: LowRankRows | None
 
     def add_to_words(self, rows: LowRankRows) -> None:
-        """Let these be the ``words``."""
         self.words = rows
         self.slots = (*self.slots, "words")
 

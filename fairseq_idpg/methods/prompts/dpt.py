@@ -5,8 +5,8 @@ https://arxiv.org/abs/2310.10094; code: https://github.com/XYaoooo/DPT
 
 P = A B, A: t x b, B: b x d, both random; t = 100 and rank b = 10 in the code. Trained: b (t + d) numbers; folded: t d.
 
-Differs from the paper in: P starts with the size of other prompts, see ``LowRankNetwork``; A and B from (-0.5, 0.5), as
-released: --prompt-init uniform. A and B are kept to train on, and P is what is read.
+Differs from the paper in: P starts as large as other prompts, see ``LowRankNetwork``; with --prompt-init uniform A and
+B start from (-0.5, 0.5), as released. A and B are kept to train on; prediction reads P.
 """
 
 from ..registry import register_preset

@@ -5,12 +5,12 @@ https://arxiv.org/abs/2405.11464; no code was published.
 
 Where the paper leaves a choice or contradicts itself:
 - fusion: its einsum bpl,bpd->bpd sums the softmax over l, so that P_f = 2 P_s ('printed'). The words around it have
-  P_f = P_s + softmax(P_s (A B)^T / sqrt d) (A B) ('lowrank', the default), of all M rows, however short a text is.
-  P_f is said to have M rows, and has s, as what it is added to;
+  P_f = P_s + softmax(P_s (A B)^T / sqrt d) (A B) ('lowrank', the default), over all M rows, however short a text is.
+  P_f is said to have M rows; here it has s, as P_amend, to which it is added;
 - A B has no factor, unlike DePT's. A and B come from an SVD of a long prompt of 100 frequent words, "aligned" with M
   rows: by zeros, or repeated (--ept-init-align). Its values go to A, to both, or to neither (--ept-init-split);
-- the experts' inner width is written with the letter of the longest input: --ept-hidden-size, 256. Its 76.8K parameters
-  are counted without them: P is folded after training, and --no-save-optimizer-state keeps P, A and B alone;
+- the experts' inner width has the letter of the longest input: here --ept-hidden-size, 256. The paper's 76.8K
+  parameters leave the experts out: P is folded after training, and --no-save-optimizer-state keeps only P, A and B;
 - ablations: P_f = P_s without fusion, P_amend = 0 without experts, and no A B without decomposition.
 """
 
@@ -48,8 +48,6 @@ Split: Any = ChoiceEnum(list(SPLIT))
 
 @dataclass
 class EPTConfig(WordRowsConfig, PromptConfig):
-    """Options of EPT."""
-
     ept_decomposition: Filled[TrueFalse] = option("true", "add A B to the word embeddings ('false': an ablation)")
     ept_fusion: Filled[Fusion] = option(
         "lowrank",
@@ -91,21 +89,19 @@ class Experts(nn.Module):
 
     def __init__(self, count: int, width: int, hidden: int):
         super().__init__()
-        self.down, self.down_bias = self._linear(count, width, hidden)
-        self.up, self.up_bias = self._linear(count, hidden, width)
-        self.gate = nn.Linear(width, count)
 
-    @staticmethod
-    def _linear(count: int, inner: int, outer: int) -> tuple[nn.Parameter, nn.Parameter]:
-        bound = inner**-0.5
-        weight, bias = (torch.empty(count, size, outer).uniform_(-bound, bound) for size in (inner, 1))
-        return nn.Parameter(weight), nn.Parameter(bias)
+        def drawn(rows: int, columns: int, inputs: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(count, rows, columns).uniform_(-(inputs**-0.5), inputs**-0.5))
+
+        self.down, self.down_bias = drawn(width, hidden, width), drawn(1, hidden, width)
+        self.up, self.up_bias = drawn(hidden, width, hidden), drawn(1, width, hidden)
+        self.gate = nn.Linear(width, count)
 
     def forward(self, rows: Tensor) -> Tensor:
         """... x t x d -> ... x t x d."""
-        of_experts = F.relu(rows.unsqueeze(-3) @ self.down + self.down_bias) @ self.up + self.up_bias  # ... x n x t x d
+        hidden = F.relu(rows.unsqueeze(-3) @ self.down + self.down_bias)  # ... x n x t x h
         gates = self.gate(rows).softmax(-1).transpose(-1, -2)  # ... x n x t
-        return (gates.unsqueeze(-1) * of_experts).sum(-3)
+        return (gates.unsqueeze(-1) * (hidden @ self.up + self.up_bias)).sum(-3)
 
 
 class FusedPrompt(nn.Module):
@@ -118,9 +114,9 @@ class FusedPrompt(nn.Module):
         self.experts = experts
 
     def forward(self, added: Any) -> Tensor:
-        """places x t x d, from A B (M x d), which lowrank alone needs."""
+        """Return places x t x d, from A B (M x d), which only lowrank needs."""
         rows: Tensor = self.rows
-        # P_f; the experts read P_s, not this
+        # P_f; the experts read P_s
         fused = rows
         if self.fusion == "lowrank":
             fused = rows + (rows @ added.t() / math.sqrt(rows.size(-1))).softmax(-1) @ added
@@ -132,8 +128,8 @@ class FusedPrompt(nn.Module):
 class EPT(PromptWithWords):
     """P = P_f + P_amend, see ``FusedPrompt``, and E_j + (A B)_j for the word embedding of token j < M.
 
-    While it is trained: s d + r (M + d) parameters and those of the experts; folded: s d + r (M + d). At several places
-    each has its own P_s, and all share A B and the experts.
+    In training s d + r (M + d) parameters and those of the experts; folded s d + r (M + d). Each place has its own P_s;
+    all places share A B and the experts.
     """
 
     config = EPTConfig
@@ -161,39 +157,36 @@ class EPT(PromptWithWords):
         return network(None if self.words is None else self.words())
 
     def start_rows(self, cfg: Any, words: WordEmbeddings) -> None:
-        length = max(cfg.ept_init_length, self.rows)  # the prompt starts from the first of them
+        length = max(cfg.ept_init_length, self.rows)  # the prompt starts from the first rows of the long one
         split = str(cfg.ept_init_split)
         if self.words is not None and split == "both" and length < cfg.words_rank:
             raise InputError(
                 f"--ept-init-length {length} with --words-rank {cfg.words_rank}: --ept-init-split both starts A and B "
-                f"at 0 in what is more, where neither ever gets a gradient: give {cfg.words_rank} or more rows, or "
+                f"at 0 in all ranks above {length}, which then never get a gradient: give {cfg.words_rank} or more, or "
                 "--ept-init-split first"
             )
         network: Any = self.reparameterization
-        # at each place the long prompt's first rows start P_s; that of the first place gives A and B
-        long = torch.empty(len(self.places), length, self.width).normal_(std=TABLE_STD)
-        set_initial_rows(self, cfg, words, long)
-        network.rows.copy_(long[:, : self.rows])
+        # P_s starts from the first rows of a long prompt at each place, A and B from the long prompt of the first place
+        long_prompts = torch.empty(len(self.places), length, self.width).normal_(std=TABLE_STD)
+        set_initial_rows(self, cfg, words, long_prompts)
+        network.rows.copy_(long_prompts[:, : self.rows])
         if self.words is not None:
-            aligned = ALIGN[str(cfg.ept_init_align)](long[0], len(self.words.a))
+            aligned = ALIGN[str(cfg.ept_init_align)](long_prompts[0], len(self.words.a))
             a, b = low_rank(aligned, self.words.a.size(1), split)
             self.words.a.copy_(a)
             self.words.b.copy_(b)
         self.fold()
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
-        found = super().without_effect(cfg)
+        reasons = super().without_effect(cfg)
         if not cfg.ept_experts:
-            found["ept_hidden_size"] = "without experts: leave it out or give --ept-experts 4"
+            reasons["ept_hidden_size"] = "there are no experts: leave it out or give --ept-experts 4"
         if self.words is None:
-            nothing = "nothing is added to the words: leave it out"
-            found.update(words_rank=nothing, words_length=nothing, ept_init_length=nothing)
+            reason = "nothing is added to the words: leave it out"
+            reasons.update(words_rank=reason, words_length=reason, ept_init_length=reason)
         elif cfg.ept_init_length >= cfg.words_length:
-            found["ept_init_align"] = f"the long prompt has {cfg.words_length} rows and more: leave it out"
-        if str(cfg.prompt_init) == "saved":
-            taken = "--prompt-init saved takes prompt and pair over: leave it out"
-            found.update(dict.fromkeys(("ept_init_length", "ept_init_align", "ept_init_split"), taken))
-        return found
+            reasons["ept_init_align"] = f"the long prompt has {cfg.words_length} rows or more: leave it out"
+        return reasons
 
     def prompt_parameters(self) -> list[nn.Parameter]:
         network: Any = self.reparameterization

@@ -3,11 +3,13 @@
 Paper: "IDPG: An Instance-Dependent Prompt Generation Method" (Wu et al., NAACL 2022),
 https://arxiv.org/abs/2204.04497, Section 3, ablations of Section 4.5.3 and Appendix A.5.1.
 
-Differs from the paper in: above the input a layer's prompt is added to the hidden states at the prompt's places, as
-released; Section 3.2.2 says prepended, which --prompt-insertion replace and key-value are. b_i is that of W2, t d wide,
-as A.1.2 counts it; Section 3.2.2 has it in R^m. The mean of (5) is over the words that have a vector, as released, not
-over all k. GELU, dropout of 0.1 on M(x) and the hidden layer, and starting values are the released code's: the paper
-has only one dropout, 0.1 (Table 4).
+Differs from the paper in:
+- above the input a layer's prompt is added to the hidden states at the prompt's places, as released. Section 3.2.2 says
+  prepended, which --prompt-insertion replace and key-value are;
+- b_i is that of W2, t d wide, as A.1.2 counts it; Section 3.2.2 has it in R^m;
+- the mean of (5) is over the words that have a vector, as released, not over all k;
+- GELU, dropout of 0.1 on M(x) and the hidden layer, and starting values are the released code's. The paper has only one
+  dropout, 0.1 (Table 4).
 Differs from the released code in: M(x) is computed without dropout unless --representation-dropout; S-IDPG-PHM shares
 one A between W1 and W2, as the paper counts it, unless --phm-shared-a false; the residual's LayerNorms are those of
 Appendix A.5.1 unless --generator-residual-norm released.
@@ -30,10 +32,10 @@ from ..base import Geometry
 from ..options import Filled, TrueFalse, option
 from ..phm import check_divisible, kronecker_sum
 from ..registry import register_preset
-from .base import TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
+from .base import ONE_PLACE, TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
 
-PHM_STD = 0.05  # bare parameters keep the initialisation written in the released code
-DENSE_STD = 0.02  # Linear weights are drawn again by RobertaModel
+# In the released code bare parameters keep the initialisation that it writes, and RobertaModel draws Linears again.
+PHM_STD, DENSE_STD = 0.05, 0.02
 
 GeneratorKind: Any = ChoiceEnum(["phm", "dnn"])
 Kind: Any = ChoiceEnum([*REPRESENTATIONS, GLOVE])
@@ -42,8 +44,6 @@ Formula: Any = ChoiceEnum(["paper", "released"])
 
 @dataclass
 class IDPGConfig(GeneratorConfig):
-    """Options of the generator."""
-
     generator: Filled[GeneratorKind] = option("phm", "how W1 and W2 are made: 'phm' or dense 'dnn'")
     phm_n: Filled[int] = option(16, "PHM factor n; divides d, m and t x d", only_with=("generator", ("phm",)), least=1)
     phm_shared_a: Filled[TrueFalse] = option(
@@ -53,10 +53,10 @@ class IDPGConfig(GeneratorConfig):
     )
     representation: Filled[Kind] = option(
         "backbone",
-        "what the prompt is generated from: 'backbone' M(x), the frozen backbone's last <s> state on the raw "
-        "input, for every layer; 'previous-layer' M(x) for the input, this pass's <s> below the layer elsewhere; "
-        "'mean-pooled' the mean of its last states; 'token-mean' of the word embeddings; 'glove' of word vectors in "
-        "the data folder (python -m preprocess glove)",
+        "what the prompt is generated from: 'backbone', M(x) for every layer, the frozen backbone's last <s> state on "
+        "the raw input; 'previous-layer', M(x) for the input, and this pass's <s> state below each other layer; or the "
+        "mean of the backbone's last states ('mean-pooled'), of the word embeddings ('token-mean') or of word vectors "
+        "in the data folder ('glove': python -m preprocess glove)",
     )
     representation_width: Filled[int] = option(
         0, "width of the word vectors; 0: what the data folder has", only_with=("representation", (GLOVE,))
@@ -81,23 +81,23 @@ class IDPGConfig(GeneratorConfig):
 class Generator(nn.Module, ABC):
     """G(c) = W2 drop(GELU(W1 c + b1)), without the output bias, which may belong to a layer.
 
-    ``c``: B x d -> B x (t d). b1 (``hidden_bias``) has m entries.
+    ``c``: B x d -> B x (t d), or of another ``width`` to ``out``. b1 (``hidden_bias``) has m entries.
     """
 
-    def __init__(self, hidden: int, dropout: float):
+    def __init__(self, cfg: IDPGConfig):
         super().__init__()
-        self.hidden_bias = nn.Parameter(torch.zeros(hidden))
-        self.dropout = nn.Dropout(dropout)
+        self.hidden_bias = nn.Parameter(torch.zeros(cfg.generator_hidden_size))
+        self.dropout = nn.Dropout(cfg.generator_dropout)
 
     @abstractmethod
     def matrices(self) -> tuple[Tensor, Tensor]:
-        """W1 (d x m) and W2 (m x t d), to be multiplied from the right: y = x W."""
+        """Return W1 (d x m) and W2 (m x t d), to be multiplied from the right: y = x W."""
 
     def ready(self) -> Callable[[Tensor], Tensor]:
-        """G for all layers of one pass: W1 and W2 are built once, and GELU(W1 c + b1) once for layers with one c."""
+        """Return G for all layers of one pass, with W1 and W2 built once."""
         down, up = self.matrices()
 
-        # dropout stays outside, so that each layer has its own draw
+        # layers with one c share their hidden layer, but not its dropout
         @lru_cache(maxsize=1)
         def hidden(c: Tensor) -> Tensor:
             return F.gelu(c @ down + self.hidden_bias)
@@ -108,10 +108,10 @@ class Generator(nn.Module, ABC):
 class DenseGenerator(Generator):
     """DNN: W1 and W2 dense. Parameters: d m + m + m t d."""
 
-    def __init__(self, width: int, hidden: int, out: int, dropout: float):
-        super().__init__(hidden, dropout)
-        self.down = nn.Parameter(torch.empty(width, hidden))
-        self.up = nn.Parameter(torch.empty(hidden, out))
+    def __init__(self, cfg: IDPGConfig, width: int, out: int):
+        super().__init__(cfg)
+        self.down = nn.Parameter(torch.empty(width, cfg.generator_hidden_size))
+        self.up = nn.Parameter(torch.empty(cfg.generator_hidden_size, out))
         for weight in (self.down, self.up):
             nn.init.normal_(weight, std=DENSE_STD)
 
@@ -122,22 +122,23 @@ class DenseGenerator(Generator):
 class PHMGenerator(Generator):
     """PHM: W1 = sum_i A_i (x) B_i and W2 = sum_i A'_i (x) B'_i.
 
-    With ``shared_a`` A' = A, as the paper counts S-IDPG; otherwise each has its own.
+    With --phm-shared-a A' = A, as the paper counts S-IDPG. Raise InputError if n does not divide a side.
     Parameters: n^3 (shared) or 2 n^3, + d m / n + m + m t d / n.
     """
 
-    def __init__(self, width: int, hidden: int, out: int, dropout: float, n: int, shared_a: bool):
-        super().__init__(hidden, dropout)
+    def __init__(self, cfg: IDPGConfig, width: int, out: int):
+        super().__init__(cfg)
+        n, hidden = cfg.phm_n, cfg.generator_hidden_size
         for what, value in (("the width d", width), ("--generator-hidden-size m", hidden), ("t x d", out)):
             check_divisible(what, value, n)
+        self.shared_a = str(cfg.phm_shared_a) == "true"
         self.down_a = nn.Parameter(torch.empty(n, n, n))
         self.down_b = nn.Parameter(torch.empty(n, width // n, hidden // n))
-        if not shared_a:
+        if not self.shared_a:
             self.up_a = nn.Parameter(torch.empty(n, n, n))
         self.up_b = nn.Parameter(torch.empty(n, hidden // n, out // n))
         for parameter in self.parameters():  # hidden_bias too
             nn.init.normal_(parameter, std=PHM_STD)
-        self.shared_a = shared_a
 
     def matrices(self) -> tuple[Tensor, Tensor]:
         up_a = self.down_a if self.shared_a else self.up_a
@@ -148,8 +149,7 @@ class IDPG(PromptMethod):
     """P_l = reshape(W2 drop(GELU(W1 c_l + b1)) + b_l) to t x d, for each place l.
 
     c_0 = drop(M(x)); above the input c_l = c_0 or, with ``previous-layer``, the ``<s>`` state below layer l, undropped.
-    Sharing over places: S one (W1, W2, b1) and one b; M one (W1, W2, b1) and b per place;
-    L everything per place.
+    Sharing over places: S one (W1, W2, b1) and one b; M one (W1, W2, b1) and b per place; L everything per place.
 
     Table 7 (Appendix A.5.1), at the input prompt only:
         residual          P_0 <- c_0 + P_0
@@ -172,20 +172,21 @@ class IDPG(PromptMethod):
             self.representation = kind
             self.representation_dropout = bool(cfg.representation_dropout)
         self.dropout = nn.Dropout(cfg.generator_dropout)
-        read = width
+        input_width = width
         if self.representation == GLOVE:
-            read, added = cfg.representation_width, cfg.generator_residual
+            input_width, added = cfg.representation_width, cfg.generator_residual
             wanted = f" of {width} numbers, as wide as the rows of --generator-residual" if added else ""
-            if not read or added and read != width:
+            if not input_width or added and input_width != width:
                 raise InputError(
                     f"--representation glove needs word vectors{wanted}: run python -m preprocess glove on the data"
                 )
-        self.generators: Any = nn.ModuleList(
-            make_generator(cfg, read, self.rows * width) for _ in range(places if sharing == "L" else 1)
-        )
+        generator: Any = DenseGenerator if str(cfg.generator) == "dnn" else PHMGenerator
+        count = places if sharing == "L" else 1
+        self.generators: Any = nn.ModuleList(generator(cfg, input_width, self.rows * width) for _ in range(count))
         self.bias = nn.Parameter(torch.zeros(1 if sharing == "S" else places, self.rows, width))
         if not (str(cfg.generator) == "dnn" and self.places == (0,)):
             nn.init.normal_(self.bias, std=TABLE_STD)
+        # LayerNorms that a variant of Table 7 lacks are identities
         self.residual, normed = bool(cfg.generator_residual), bool(cfg.generator_layer_norm)
         released = str(cfg.generator_residual_norm) == "released"
         self.residual_layer_norm, self.representation_layer_norm, self.prompt_layer_norm = (
@@ -194,23 +195,22 @@ class IDPG(PromptMethod):
         )
 
     def without_effect(self, cfg: IDPGConfig) -> dict[str, str]:
-        found = super().without_effect(cfg)
+        reasons = super().without_effect(cfg)
         if len(self.places) == 1:
-            found["generator_sharing"] = "one prompt shares with none: leave it out or give --prompt-layers all"
+            reasons["generator_sharing"] = ONE_PLACE
         if self.places == (0,) and self.from_previous_layer:
-            found["representation"] = (
-                "the input's prompt is made from M(x): leave it out or give --representation backbone"
-            )
-        norms = ("generator_residual", "generator_layer_norm")
-        if 0 not in self.places:
-            first = f"--prompt-layers {cfg.prompt_layers} leaves out layer 0, whose prompt it would change"
-            found.update(dict.fromkeys(norms, f"{first}: leave it out or add 0"))
-        elif not self.in_input:
-            none = f"--prompt-insertion {cfg.prompt_insertion} puts no rows into the input, which it would change"
-            found.update(dict.fromkeys(norms, f"{none}: leave it out or give add"))
+            made_from = "the input's prompt is made from M(x)"
+            reasons["representation"] = f"{made_from}: leave it out or give --representation backbone"
+        # both change the prompt of the input alone
+        for name in ("generator_residual", "generator_layer_norm"):
+            if 0 not in self.places:
+                reasons[name] = f"--prompt-layers {cfg.prompt_layers} leaves out layer 0: leave it out or add 0"
+            elif not self.in_input:
+                insertion = f"--prompt-insertion {cfg.prompt_insertion} puts no rows into the input"
+                reasons[name] = f"{insertion}: leave it out or give add"
         if self.representation is None:
-            found["representation_dropout"] = "no layer reads M(x): leave it out or add 0 to --prompt-layers"
-        return found
+            reasons["representation_dropout"] = "no layer reads M(x): leave it out or add 0 to --prompt-layers"
+        return reasons
 
     @property
     def initial_rows(self) -> nn.Parameter:
@@ -219,33 +219,24 @@ class IDPG(PromptMethod):
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         c0: Any = None if representation is None else self.dropout(representation)
         generators = [generator.ready() for generator in self.generators]
-        biases = self.bias.unbind()  # not indexing: its gradient is one stack instead of N tensors of the whole size
-        row_of = {place: row for row, place in enumerate(self.places)}
+        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
+        biases = self.bias.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:
-            row = row_of[place]
+            number = self.places.index(place)
             # a copy: a view kept for W1's gradient would keep the layer's whole output
             c = states.sentence.clone() if place and self.from_previous_layer else c0
             # a single generator, and a single bias, is that of all places
-            prompt = generators[row % len(generators)](c).view(c.size(0), self.rows, -1)
-            prompt = prompt + biases[row % len(biases)]
-            return prompt if place else self._refine(prompt, c0)
+            prompt = generators[number % len(generators)](c).view(c.size(0), self.rows, -1)
+            prompt = prompt + biases[number % len(biases)]
+            if place:
+                return prompt
+            # the variants of Table 7
+            if self.residual:
+                prompt = self.representation_layer_norm(c0)[:, None] + self.residual_layer_norm(prompt)
+            return self.prompt_layer_norm(prompt)
 
         return prompt_at
-
-    def _refine(self, prompt: Tensor, c0: Tensor) -> Tensor:
-        # the variants of Table 7; LayerNorms that a variant lacks are identities
-        if self.residual:
-            prompt = self.representation_layer_norm(c0)[:, None] + self.residual_layer_norm(prompt)
-        return self.prompt_layer_norm(prompt)
-
-
-def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:
-    """Return one generator, ``width`` -> ``out``, as the options say; InputError if n does not divide a size."""
-    hidden, dropout = cfg.generator_hidden_size, cfg.generator_dropout
-    if str(cfg.generator) == "dnn":
-        return DenseGenerator(width, hidden, out, dropout)
-    return PHMGenerator(width, hidden, out, dropout, cfg.phm_n, str(cfg.phm_shared_a) == "true")
 
 
 single_layer = partial(

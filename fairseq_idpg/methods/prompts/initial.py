@@ -4,8 +4,8 @@ Words: "The Power of Scale for Parameter-Efficient Prompt Tuning" (Lester et al.
 https://arxiv.org/abs/2104.08691; transfer between tasks (--prompt-init saved), as SPoT (see ``spot``) and IDPG's
 supplementary training (Appendix A.4) do it.
 
-Differs from the IDPG paper in: nothing by default. Its code writes uniform(-0.5, 0.5), but draws every table again from
-N(0, 0.02^2) when the model is built.
+Differs from the IDPG paper in: nothing by default. Its code says uniform(-0.5, 0.5), but draws every table again, from
+N(0, 0.02^2), when it builds the model.
 """
 
 import logging
@@ -29,11 +29,11 @@ from ..options import options_of
 
 logger = logging.getLogger(__name__)
 FREQUENT = 5000
-NO_WORD = re.compile(rf"\[unused\d+\]|{FILLER}\d+")  # BERT's dictionary begins with a thousand of the former
+NO_WORD = re.compile(rf"\[unused\d+\]|{FILLER}\d+")  # BERT's dictionary begins with a thousand unused symbols
 
 
 def pieces(text: str, words: WordEmbeddings) -> Tensor:
-    """Return embeddings of a text's pieces: n x d; InputError if it has none."""
+    """Return the embeddings of a text's pieces, n x d; InputError if it has none."""
     ids = words.encode(text)
     if not ids:
         raise InputError(f"--prompt-init-text {text!r} has no words: write some, or 'terrible|great' for class-labels")
@@ -41,17 +41,18 @@ def pieces(text: str, words: WordEmbeddings) -> Tensor:
 
 
 def vocabulary_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
-    """Return embeddings of different words, drawn from the most frequent ones: count x d."""
+    """Return the embeddings of different words, drawn from the most frequent ones, count x d."""
     # the dictionary has its words in the order of their frequency, and <mask> behind them
     ids = range(words.specials, len(words.embeddings) - 1)
-    named = (i for i in ids if not (words.symbols and NO_WORD.fullmatch(words.symbols[i])))
-    frequent = torch.tensor(list(islice(named, FREQUENT)))
+    word_ids = (i for i in ids if not (words.symbols and NO_WORD.fullmatch(words.symbols[i])))
+    frequent = torch.tensor(list(islice(word_ids, FREQUENT)))
+    # a small vocabulary is shuffled several times
     times = max(1, -(-count // len(frequent)))
     return words.embeddings[torch.cat([frequent[torch.randperm(len(frequent))] for _ in range(times)])[:count]]
 
 
 def class_label_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
-    """Return a row for each class, the mean of its text's pieces, and sampled words after them: count x d.
+    """Return a row for each class, the mean of its text's pieces, and frequent words behind them, count x d.
 
     Raise InputError if a text has no pieces, or there are more texts than rows.
     """
@@ -62,7 +63,7 @@ def class_label_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
 
 
 def text_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
-    """Return embeddings of a text's pieces, cut to, or repeated up to, count x d; InputError if there are none."""
+    """Return the embeddings of a text's pieces, cut or repeated to count x d; InputError if it has none."""
     return torch.stack(list(islice(cycle(pieces(text, words)), count)))
 
 
@@ -76,10 +77,10 @@ INITS = ("normal", "standard-normal", "uniform", *WORDS, "saved")
 
 @torch.no_grad()
 def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Tensor | None) -> None:
-    """Give ``rows`` of a prompt method the values that --prompt-init asks for, but for ``saved``, in place.
+    """Give ``rows`` of a prompt method the values that --prompt-init asks for, except ``saved``, in place.
 
-    Words are for the first place's rows, of the input or late ones, as in LPT; later ones keep their drawn values.
-    Raise InputError if there are no such rows, or rows of another kind.
+    Words start the rows of the first place, as in LPT; those of other places keep their drawn values. Raise InputError
+    without such rows, or if words shall start keys and values.
     """
     init = str(cfg.prompt_init)
     among_words = method.prompt_length or method.insertion == "late"
@@ -107,34 +108,32 @@ def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def saved_methods(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
-    """Return the values of the method in a checkpoint, or of each of those that it joins."""
-    own = below(tensors, "method.")
-    numbers = {name.split(".")[1] for name in own if name.startswith("parts.")}
-    return [below(own, f"parts.{number}.") for number in sorted(numbers)] or [own]
+    """Return the values of a checkpoint's method, or of each of the methods that it joins."""
+    whole = below(tensors, "method.")
+    numbers = {name.split(".")[1] for name in whole if name.startswith("parts.")}
+    return [below(whole, f"parts.{number}.") for number in sorted(numbers)] or [whole]
 
 
 def other_meaning(method: Any, cfg: Any, options: dict[str, Any]) -> list[str]:
-    """Return options that a checkpoint was trained with and this run has otherwise, of those its values were fitted to.
+    """Return the options that a checkpoint's values were fitted to, as they are typed, where this run has others.
 
-    Reparameterization is ignored: folded, its rows are rows like others.
+    Reparameterization is left out: folded, its rows are rows like others.
     """
-    fitted = [n for n, declared in options_of(method.config).items() if not declared.metadata["changeable"]]
-    known = {n: options[n] for n in fitted if options.get(n) is not None and "reparameterization" not in n}
+    names = [n for n, declared in options_of(method.config).items() if not declared.metadata["changeable"]]
+    fitted = {n: options[n] for n in names if options.get(n) is not None and "reparameterization" not in n}
     return [
         f"without {flag_name(n)}" if value is False else f"with {flag_name(n)}{'' if value is True else f' {value}'}"
-        for n, value in known.items()
+        for n, value in fitted.items()
         if str(value) != str(getattr(cfg, n))
     ]
 
 
 def on_other_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words: WordEmbeddings | None) -> bool:
-    """Return whether a checkpoint's values were fitted to other weights than this run's; False where either is silent.
-
-    One that trained its backbone holds these weights itself; its fingerprint is of those that it began with.
-    """
+    """Return whether a checkpoint's values were fitted to other weights than this run's; False if either is unknown."""
     ours = None if words is None else words.fingerprint
     if ours is None:
         return False
+    # a trained backbone stands in the checkpoint; the fingerprint is that of the weights that it began with
     if options.get("no_freeze_backbone"):
         trained = names_of_today(tensors)
         digests = [weights_digest(trained, parts) for parts in ((STACK,), (STACK, LM_HEAD))]
@@ -144,15 +143,14 @@ def on_other_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words
 
 
 def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = None) -> None:
-    """Take all of a method's values from the checkpoint of another task, where it may have been joined with others.
+    """Take all values of a method from the checkpoint of another task, where it may have been joined with others.
 
-    Warn where they were trained with other options of the same shapes, or on another backbone of the same width.
-    ``words``: of this run's backbone, None before it is read. Raise InputError if the checkpoint cannot be read, or
-    holds another method or other sizes.
+    Warn if they were trained with other options, or on another backbone, of the same shapes. Raise InputError if the
+    checkpoint cannot be read, or holds another method or other sizes. ``words``: None before the backbone is read.
     """
     options, tensors = read_checkpoint(path, "--prompt-init-from")
 
-    # t keys and t values are shaped as 2 t rows are
+    # t keys and t values have the shape of 2 t rows, so that shapes do not tell them apart
     insertion = str(options.get("prompt_insertion") or method.insertion)
     if insertion != method.insertion and any("key-value" in each for each in (insertion, method.insertion)):
         raise InputError(
@@ -160,33 +158,30 @@ def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = 
             f"{method.insertion}: give the same, or another checkpoint"
         )
 
-    own = method.state_dict()
-    nearest: list[str] = []
-    for state in saved_methods(tensors):
-        if not method.training_only:  # a folded prompt needs nothing of what made it
-            state = {name: value for name, value in state.items() if not name.startswith("reparameterization.")}
-        differing = sorted(n for n in own.keys() | state.keys() if shape_of(own, n) != shape_of(state, n))
-        if not differing:
-            break
-        nearest = min(nearest or differing, differing, key=len)
-    else:
+    # of several methods that the checkpoint joins, the one that is most like this one
+    candidates = saved_methods(tensors)
+    if not method.training_only:  # a folded prompt needs nothing of what made it
+        made_by = "reparameterization."
+        candidates = [{n: value for n, value in each.items() if not n.startswith(made_by)} for each in candidates]
+    shapes = shapes_of(method.state_dict())
+    state = min(candidates, key=lambda each: len(shapes ^ shapes_of(each)))
+    differing = sorted(shapes ^ shapes_of(state))
+    if differing:
         raise InputError(
-            f"--prompt-init-from {path} holds another method or other sizes ({nearest[0]} differs): give one that was "
-            "trained with the same --method and options"
+            f"--prompt-init-from {path} holds another method or other sizes ({differing[0][0]} differs): give one that "
+            "was trained with the same --method and options"
         )
 
     elsewhere = on_other_backbone(options, tensors, words)
-    other = ["on another backbone or with another --predict-with"] if elsewhere else []
-    other += other_meaning(method, cfg, options)
-    if other:
+    differences = ["on another backbone or with another --predict-with"] if elsewhere else []
+    differences += other_meaning(method, cfg, options)
+    if differences:
         logger.warning(
-            "--prompt-init-from %s was trained %s, which this run has otherwise: give the same, unless this is meant",
-            path,
-            ", ".join(other),
+            f"--prompt-init-from {path} was trained {', '.join(differences)}, and this run is not: give the same, "
+            "unless you want this"
         )
     method.load_state_dict(state)
 
 
-def shape_of(tensors: dict[str, Tensor], name: str) -> torch.Size | None:
-    """Return the shape of a tensor, or None if the file lacks it."""
-    return tensors[name].shape if name in tensors else None
+def shapes_of(tensors: dict[str, Tensor]) -> set[tuple[str, torch.Size]]:
+    return {(name, value.shape) for name, value in tensors.items()}

@@ -1,12 +1,12 @@
-"""MPT: a prompt shared by tasks, times a rank-one matrix of the task's own.
+"""MPT: a prompt that tasks share, times the task's own rank-one matrix.
 
 Paper: "Multitask Prompt Tuning Enables Parameter-Efficient Transfer Learning" (Wang et al., ICLR 2023),
 https://arxiv.org/abs/2303.02861; code of its target stage, by its authors: huggingface/peft 0.17.1,
 ``multitask_prompt_tuning``.
 
 Differs from the paper in:
-- A run trains one task: the source stage, which distils the shared prompt from several tasks' prompts, is not here. The
-  shared prompt starts from one source prompt or the mean of several (--source-prompts), or as --prompt-init says.
+- A run trains one task, without the source stage, which distils the shared prompt from the prompts of several tasks.
+  The shared prompt starts from one source prompt or the mean of several (--source-prompts), or as --prompt-init says.
   --prompt-init saved takes prompt and matrix of one task over (peft's EXACT_SOURCE_TASK).
 - The matrix starts with ones, so that training begins with the shared prompt itself; peft's starts from N(0, 0.02^2)
   (--mpt-init normal), the paper's from those of the source tasks.
@@ -32,8 +32,6 @@ Start: Any = ChoiceEnum(["ones", "normal"])
 
 @dataclass
 class MPTConfig(SourceConfig):
-    """Options of MPT."""
-
     mpt_init: Filled[Start] = option(
         "ones",
         "the task's vectors u and v start with 'ones', so that the prompt is the shared one, or, as in peft, 'normal' "
@@ -52,12 +50,11 @@ class SharedPrompt(nn.Module):
         self.v = nn.Parameter(torch.ones(places, 1, width))
 
     def forward(self) -> Tensor:
-        """places x t x d."""
         return self.shared * self.u * self.v
 
 
 class MPT(TaskPrompts):
-    """P = P* o (u v^T), see ``SharedPrompt``; folded into a table once it is trained.
+    """P = P* o (u v^T), see ``SharedPrompt``; after training it is folded into a table.
 
     Trainable parameters: places (rows d + rows + d).
     """
@@ -88,13 +85,12 @@ class MPT(TaskPrompts):
         return [network.shared]
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
-        found = super().without_effect(cfg)
+        reasons = super().without_effect(cfg)
         if str(cfg.prompt_init) == "saved":
-            taken = "--prompt-init saved takes the prompt and its vectors over: leave it out"
-            found.update(dict.fromkeys(("source_prompts", "mpt_init"), taken))
+            reasons["source_prompts"] = "--prompt-init saved takes the whole method over: leave it out"
         elif source_paths(cfg.source_prompts):
-            found["prompt_init"] = "the source prompts are the start: leave one of the two out"
-        return found
+            reasons["prompt_init"] = "the source prompts are the start: leave one of the two out"
+        return reasons
 
 
 register_preset("mpt", MPT, prompt_length=100)

@@ -1,4 +1,4 @@
-"""Prompts that are made from all states of a sequence: what LPT and ID-SPAM have in common."""
+"""What LPT and ID-SPAM have in common: prompts that are made from all states of a sequence."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from ...errors import InputError
 from ...representations.kinds import LAST_STATES
 from ..base import Geometry
 from ..options import Filled, TrueFalse, option
-from .base import GeneratorConfig, PromptAt, PromptMethod, words_of
+from .base import ONE_PLACE, GeneratorConfig, PromptAt, PromptMethod, words_of
 
-# what a generator reads in the pass, from the states below its place
+# how a generator finds what it reads in the pass, from the states below its place
 IN_PASS: dict[str, Callable[[Any], States]] = {
     "states": lambda states: states,
     "words": words_of,
@@ -28,13 +28,11 @@ Input: Any = ChoiceEnum([*IN_PASS, LAST])
 
 @dataclass
 class StatePromptConfig(GeneratorConfig):
-    """Options of every generator that reads states."""
-
     generator_input: Filled[Input] = option(
         "states",
-        "what the generator reads: the 'states' below the layer, at the input the words; or at every layer the text's "
-        "'words' (embeddings without positions), its 'embeddings' (the states that enter layer 0) or its 'last' states "
-        "(the frozen backbone's on the raw input, the first of which is M(x))",
+        "what the generator reads: the 'states' below the layer, which at the input are the words; or at every layer "
+        "the text's 'words' (embeddings without positions), its 'embeddings' (the states that enter layer 0) or its "
+        "'last' states (the frozen backbone's on the raw input, the first of which is M(x))",
     )
     generator_bias: Filled[TrueFalse] = option("true", "biases in the two layers of a generator that reads states")
 
@@ -45,7 +43,7 @@ class StateGenerator(nn.Module):
     ``down``: d -> m; ``up``: m -> ``out``. Linears start as PyTorch's.
     """
 
-    bias_rows: int  # of the output bias; each is that of rows / bias_rows neighbouring rows
+    bias_rows: int  # rows of the output bias; each is added to rows / bias_rows neighbouring rows
 
     def __init__(self, width: int, hidden: int, out: int, bias: bool):
         super().__init__()
@@ -57,8 +55,9 @@ class StateGenerator(nn.Module):
 class StatePrompts(PromptMethod):
     """P_l = drop(f(G(H_l) + b_l)), for each place l; H_l: the states that --generator-input names, with their pads.
 
-    ``bias``: 1 or places x bias rows x d, as a Linear's of m inputs starts; f: identity, or what a subclass says.
-    Sharing over places as in IDPG: S one G and one b; M one G and b per place; L everything per place.
+    ``bias``: 1 or places x bias rows x d; it starts as that of a Linear with m inputs. f (``activation``): the
+    identity, unless a subclass replaces it. Sharing over places as in IDPG: S one G and one b; M one G and b per place;
+    L everything per place.
     """
 
     config = StatePromptConfig
@@ -69,7 +68,7 @@ class StatePrompts(PromptMethod):
         reads = str(cfg.generator_input)
         if self.in_input and reads == "embeddings":
             raise InputError(
-                "--generator-input embeddings: prompts of the input are made before them: give words or last, or "
+                "--generator-input embeddings: a prompt of the input is made before these: give words or last, or "
                 "another --prompt-insertion"
             )
         if reads == LAST:
@@ -90,7 +89,7 @@ class StatePrompts(PromptMethod):
 
     @abstractmethod
     def make_generator(self, cfg: StatePromptConfig, width: int) -> StateGenerator:
-        """G as the options say, for ``self.rows`` rows."""
+        """Return G for ``self.rows`` rows."""
 
     @property
     def initial_rows(self) -> nn.Parameter | None:
@@ -101,12 +100,12 @@ class StatePrompts(PromptMethod):
 
     def begin_pass(self, representation: Any) -> PromptAt:
         """``representation``: the last ``States``, or None."""
-        # unbind, not indexing: its gradient is one stack instead of N tensors of the whole size
+        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
         biases = None if self.bias is None else self.bias.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:
             number = self.places.index(place)
-            # M(x)'s states at every place, or those that IN_PASS takes from the states below this one
+            # the last states are the same for every place; others come from the states below this one
             read = self.read(states) if representation is None else representation
             prompt = self.generators[number % len(self.generators)](read)
             if biases is not None:
@@ -117,14 +116,14 @@ class StatePrompts(PromptMethod):
         return prompt_at
 
     def without_effect(self, cfg: StatePromptConfig) -> dict[str, str]:
-        found = super().without_effect(cfg)
+        reasons = super().without_effect(cfg)
         sharing, reads = str(cfg.generator_sharing), str(cfg.generator_input)
         if len(self.places) == 1:
-            found["generator_sharing"] = "one prompt shares with none: leave it out or give --prompt-layers all"
+            reasons["generator_sharing"] = ONE_PLACE
         elif self.bias is None and sharing == "M":
-            found["generator_sharing"] = "without biases M is S: leave it out or give --generator-bias true"
+            reasons["generator_sharing"] = "without biases M is S: leave it out or give --generator-bias true"
         if self.places == (0,) and self.in_input and reads != LAST:
-            found["generator_input"] = "the input's prompt is made from the words: leave it out"
+            reasons["generator_input"] = "the input's prompt is made from the words: leave it out"
         elif self.places == (0,) and reads == "embeddings":
-            found["generator_input"] = "what enters layer 0 are its states: give states"
-        return found
+            reasons["generator_input"] = "these are the states below layer 0: give states"
+        return reasons

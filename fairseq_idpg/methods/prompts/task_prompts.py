@@ -5,8 +5,8 @@ https://arxiv.org/abs/2104.08691
 p-tuning-v2, as the IDPG paper compares with it, and p-tuning-v2-kv: https://arxiv.org/abs/2110.07602
 p-tuning (lstm, mlp): "GPT Understands, Too" (Liu et al., 2021), https://arxiv.org/abs/2103.10385;
 their code (https://github.com/THUDM/P-tuning) has this LSTM for LAMA, and one of d each way, or mlp, for SuperGLUE
-deep-mlp: P-tuning's MLP as in peft (``PromptEncoder``, d wide): ID-SPAM's baseline, which states no hidden size, names
-this option of peft and cites P-tuning v2
+deep-mlp: P-tuning's MLP as in peft (``PromptEncoder``, d wide). ID-SPAM's baseline names this option of peft, cites
+P-tuning v2 and states no hidden size
 prefix-mlp: "Prefix-Tuning" (Li and Liang, 2021), Section 4.3, https://arxiv.org/abs/2101.00190
 low-rank: see ``dpt``
 
@@ -16,12 +16,13 @@ Differs from the papers in:
   from N(0, 0.02^2); --prompt-init has the paper's three starts.
 - p-tuning-v2: rows are ADDED to the hidden states, t per layer, half the parameters of the original's t keys and t
   values. The IDPG paper's code keeps t more rows that nothing reads; without them the count is the paper's.
-- p-tuning-v2-kv: rows start from N(0, 0.02^2) and are not dropped, the text keeps its positions; released are N(0, 1),
-  dropout of 0.1 (--prompt-init standard-normal --prefix-dropout 0.1) and a text whose positions begin t later.
+- p-tuning-v2-kv: rows start from N(0, 0.02^2) and are not dropped, and the text keeps its positions. The released code
+  has N(0, 1), dropout of 0.1 (--prompt-init standard-normal --prefix-dropout 0.1) and positions that begin t later.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -46,47 +47,30 @@ class LSTMNetwork(nn.Module):
     t d + 12 d^2 + 16 d + d^2 + d + d out + out parameters.
     """
 
-    def __init__(self, length: int, width: int, out: int, hidden: int):
+    def __init__(self, length: int, width: int, out: int):
         super().__init__()
         self.embedding = nn.Parameter(torch.randn(length, width))
         self.lstm = nn.LSTM(width, width // 2, num_layers=2, bidirectional=True, batch_first=True)
         self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
 
     def forward(self) -> Tensor:
-        """t x out."""
         return self.mlp(self.lstm(self.embedding[None])[0][0])
 
 
 class MLPNetwork(nn.Module):
-    """P = W2 ReLU(W1 E + b1) + b2. t d + d^2 + d + d out + out parameters."""
+    """P = W_n f(... f(W1 E + b1) ...) + b_n, with an activation f between two Linears; ``widths`` are d, ..., out.
 
-    def __init__(self, length: int, width: int, out: int, hidden: int):
+    t d + sum_i (widths_i + 1) widths_i+1 parameters.
+    """
+
+    def __init__(self, length: int, activation: type[nn.Module], *widths: int):
         super().__init__()
-        self.embedding = nn.Parameter(torch.randn(length, width))
-        self.mlp = self.layers(width, out, hidden)
-
-    def layers(self, width: int, out: int, hidden: int) -> nn.Sequential:
-        """... x d -> ... x out."""
-        return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
+        self.embedding = nn.Parameter(torch.randn(length, widths[0]))
+        layers = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), activation())]
+        self.mlp = nn.Sequential(*layers[:-1])  # the last Linear has no activation behind it
 
     def forward(self) -> Tensor:
-        """t x out."""
         return self.mlp(self.embedding)
-
-
-class DeepMLPNetwork(MLPNetwork):
-    """P = W3 ReLU(W2 ReLU(W1 E + b1) + b2) + b3. t d + d m + m + m^2 + m + m out + out parameters."""
-
-    def layers(self, width: int, out: int, hidden: int) -> nn.Sequential:
-        first, second, last = nn.Linear(width, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, out)
-        return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
-
-
-class PrefixMLPNetwork(MLPNetwork):
-    """P = W2 tanh(W1 E + b1) + b2. t d + d m + m + m out + out parameters."""
-
-    def layers(self, width: int, out: int, hidden: int) -> nn.Sequential:
-        return nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, out))
 
 
 class LowRankNetwork(nn.Module):
@@ -96,23 +80,22 @@ class LowRankNetwork(nn.Module):
     --prompt-init uniform both from (-0.5, 0.5), as in DPT's released code.
     """
 
-    def __init__(self, length: int, width: int, out: int, hidden: int):
+    def __init__(self, length: int, out: int, rank: int):
         super().__init__()
-        self.a = nn.Parameter(torch.randn(length, hidden) * hidden**-0.5)
-        self.b = nn.Parameter(torch.randn(hidden, out) * 0.02)
+        self.a = nn.Parameter(torch.randn(length, rank) * rank**-0.5)
+        self.b = nn.Parameter(torch.randn(rank, out) * 0.02)
 
     def forward(self) -> Tensor:
-        """t x out."""
         return self.a @ self.b
 
 
-# (t, d, numbers made for each of the t rows, hidden size) -> network
+# (t, d, out, m) -> network
 NETWORKS: dict[str, Callable[[int, int, int, int], nn.Module]] = {
-    "lstm": LSTMNetwork,
-    "mlp": MLPNetwork,
-    "deep-mlp": DeepMLPNetwork,
-    "prefix-mlp": PrefixMLPNetwork,
-    "low-rank": LowRankNetwork,
+    "lstm": lambda t, d, out, m: LSTMNetwork(t, d, out),
+    "mlp": lambda t, d, out, m: MLPNetwork(t, nn.ReLU, d, d, out),
+    "deep-mlp": lambda t, d, out, m: MLPNetwork(t, nn.ReLU, d, m, m, out),
+    "prefix-mlp": lambda t, d, out, m: MLPNetwork(t, nn.Tanh, d, m, out),
+    "low-rank": lambda t, d, out, m: LowRankNetwork(t, out, m),
 }
 
 Network: Any = ChoiceEnum(["none", *NETWORKS])
@@ -120,8 +103,6 @@ Network: Any = ChoiceEnum(["none", *NETWORKS])
 
 @dataclass
 class TaskPromptConfig(PromptConfig):
-    """Options of task prompts."""
-
     prompt_reparameterization: Filled[Network] = option(
         "none", "network that makes the prompt while it is trained (checkpoints hold the folded prompt too)"
     )
@@ -136,8 +117,8 @@ class TaskPromptConfig(PromptConfig):
 class TaskPrompts(PromptMethod):
     """P_l = table[l], for each place l.
 
-    ``table``: places x rows x d, drawn from N(0, 0.02^2); rows is t, or 2 t (t keys, then t values). With a
-    ``reparameterization`` it is what that network gave at the last switch to evaluation or save.
+    ``table``: places x rows x d, drawn from N(0, 0.02^2); rows is t, or 2 t (t keys, then t values). With a network,
+    ``reparameterization``, it is what that gave at the last switch to evaluation, or when it was last saved.
     Trainable parameters: places * rows * d, or the network's.
     """
 
@@ -157,10 +138,7 @@ class TaskPrompts(PromptMethod):
         self.training_only = ("reparameterization.",)
 
     def make_network(self, cfg: Any, out: int) -> nn.Module | None:
-        """Return what makes the table while it is trained, ``out`` numbers for each of the t rows.
-
-        None: the table is a parameter.
-        """
+        """Return what makes ``out`` numbers for each of the t rows in training; None: the table is a parameter."""
         if str(cfg.prompt_reparameterization) == "none":
             return None
         network = NETWORKS[str(cfg.prompt_reparameterization)]
@@ -174,7 +152,7 @@ class TaskPrompts(PromptMethod):
 
     @torch.no_grad()
     def fold(self) -> None:
-        """Put what the network makes now into the table, unless its file has left the network out."""
+        """Put what the network makes now into the table, unless the checkpoint lacked the network."""
         if self.reparameterization is not None and not self.folded:
             self.table.copy_(self.made_rows(self.reparameterization))
 
@@ -206,7 +184,7 @@ class TaskPrompts(PromptMethod):
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         table: Tensor = self.table
         if self.reparameterization is not None and self.training:
-            self.check_whole()  # a folded one evaluates, and cannot be trained on
+            self.check_whole()  # without its network the table can be evaluated, but not trained
             table = self.made_rows(self.reparameterization)
         rows = dict(zip(self.places, table))
         return lambda place, states: rows[place][None]

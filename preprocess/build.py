@@ -4,8 +4,6 @@ Text is encoded a chunk at a time, so memory does not grow with the corpus: of a
 stay, some 20 bytes.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

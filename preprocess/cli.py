@@ -1,7 +1,5 @@
 """The command line: ``python -m preprocess TASK`` and the commands few-shot, glove, stats, tasks."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

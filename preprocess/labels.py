@@ -1,7 +1,5 @@
 """The labels of a data set, as a binarized folder holds them."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from array import array

@@ -8,8 +8,6 @@ P-tuning v2's code (tasks/superglue/dataset.py, template 1) gives both so to BER
 of the two places instead, which needs another head.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """Raw files: plain, gzipped, or inside a zip archive."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import lzma
@@ -40,7 +38,7 @@ class Source:
         self.sha256 = ""
 
     @classmethod
-    def file(cls, path: Path) -> Source:
+    def file(cls, path: Path) -> "Source":
         remedy = REMEDIES.get(path.suffix.lower(), "name the file to read")
         if not path.is_file() or path.suffix.lower() in REMEDIES:
             what = "is no plain text or .gz file" if path.is_file() else "does not exist or is not a file"
@@ -48,7 +46,7 @@ class Source:
         return cls(str(path), lambda: gzip.open(path) if path.suffix == ".gz" else open(path, "rb"))
 
     @classmethod
-    def member(cls, archive: Path, member: zipfile.ZipInfo) -> Source:
+    def member(cls, archive: Path, member: zipfile.ZipInfo) -> "Source":
         return cls(f"{archive}:{member.filename}", lambda: zipfile.ZipFile(archive).open(member))
 
     def lines(self) -> Iterator[tuple[int, str]]:

@@ -4,8 +4,6 @@ A test set's hidden labels are left out; ``--swap-pairs append`` gives every pai
 sentences exchanged (IDPG, appendix A.4); ``--efl`` gives the entailment form of EFL (Wang et al., 2021).
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence

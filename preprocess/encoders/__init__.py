@@ -1,10 +1,8 @@
 """Text to the ids of a model's dictionary, and back: encoders by the name that ``--bpe`` takes."""
 
-from __future__ import annotations
-
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from importlib import import_module
 from itertools import chain
@@ -102,14 +100,19 @@ class ByteLevel(Encoder):
 
     def behind_space(self, row: Sequence[int]) -> list[int]:
         end = next((i for i, number in enumerate(row) if self.opening[number]), len(row))
-        return [*self._spaced(tuple(row[:end])), *row[end:]]
+        return [*self.spaced(tuple(row[:end])), *row[end:]]
 
-    @lru_cache(CACHED_WORDS)
-    def _spaced(self, first: tuple[int, ...]) -> Sequence[int]:
-        """Return the ids that a sentence's first word has behind a space."""
-        (word,) = self.decode([first])
-        alone, spaced = (self.encode_joined([line])[:-1].tolist() for line in (word, f" {word}"))
-        return spaced if word and alone == [*first] else first
+    @cached_property
+    def spaced(self) -> Callable[[tuple[int, ...]], Sequence[int]]:
+        """From the ids of a sentence's first word to those that it has behind a space."""
+
+        @lru_cache(CACHED_WORDS)
+        def spaced(first: tuple[int, ...]) -> Sequence[int]:
+            (word,) = self.decode([first])
+            alone, behind = (self.encode_joined([line])[:-1].tolist() for line in (word, f" {word}"))
+            return behind if word and alone == [*first] else first
+
+        return spaced
 
 
 class PieceEncoder(Encoder):

@@ -5,8 +5,6 @@
 Words repeat, so each distinct word is merged once (by the `tokenizers` library) and then looked up.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

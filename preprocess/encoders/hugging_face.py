@@ -10,8 +10,6 @@ in GPT-2's encoder.json as decimal text.
 A ValueError says what is wrong with a file; the caller adds the remedy.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Container, Sequence
 from itertools import chain

@@ -1,7 +1,5 @@
 """XLM-R's SentencePiece, done by the `sentencepiece` library, with the model's normalization."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

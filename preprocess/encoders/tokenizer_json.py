@@ -6,8 +6,6 @@ The dict.txt of a model that checkpoints/convert_hf.py converted has the pieces 
 same code derives that order here.
 """
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Sequence

@@ -16,8 +16,6 @@ For BERT, sentence B of a pair therefore reads as segment 0, unlike in its pre-t
 Shapes: V vocabulary, P Hugging Face positions, S segments, C width, F inner width of the FFN.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import os
@@ -25,7 +23,7 @@ import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 if not __package__:  # run as a script, from anywhere, installed or not
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -37,9 +35,6 @@ from preprocess.encoders.hugging_face import Vocabulary, dictionary_symbols, fai
 from preprocess.errors import InputError, command_line, reason_of
 from preprocess.flags import named_path
 from preprocess.writing import scratch_folder, sweep
-
-if TYPE_CHECKING:
-    from fairseq.models.roberta import RobertaModel
 
 State = dict[str, Tensor]
 Config = dict[str, Any]
@@ -286,7 +281,7 @@ def write_dictionary(symbols: list[str], path: Path) -> None:
 # --- the result compared with transformers' own model -----------------------------------------------------------------
 
 
-def load_fairseq(folder: Path) -> RobertaModel:
+def load_fairseq(folder: Path) -> Any:
     """Build fairseq's RoBERTa from DST's two files, with the source's LayerNorm eps."""
     from fairseq.data import Dictionary
     from fairseq.models.roberta import RobertaModel

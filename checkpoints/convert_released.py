@@ -11,8 +11,6 @@ matrices, ours one tensor; rows of all layers are one table, ours has a row of t
 by accident or allocates and never reads (LM head, two LayerNorms, the last rows of a table) is left aside.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -1,7 +1,5 @@
 """``download.sh`` of an installed package: models and encoders go to checkpoints/ where it is called."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,10 +1,8 @@
-"""Rows of text to a binarized folder, from the parsed command line, and what a run says about it.
+"""Rows of text to a binarized folder, from the parsed command line; its summary and its records.
 
-Text is encoded a chunk at a time, so that memory does not grow with the corpus: besides one chunk for each worker, an
-example leaves behind its lengths and its label, some 20 bytes.
+Text is encoded a chunk at a time, so memory does not grow with the corpus: of an example only its lengths and its label
+stay, some 20 bytes.
 """
-
-from __future__ import annotations
 
 import argparse
 import contextlib
@@ -29,7 +27,6 @@ from .indexed import IndexedWriter
 from .labels import Labels
 from .questions import question_file, question_line
 from .readers import Row
-from .sources import OnBytes
 from .splits import Split, own_splits, task_splits
 from .tasks import MAX_POSITIONS, TASKS, TEST_SETS, find_task
 from .writing import check_only, new_folder
@@ -54,9 +51,9 @@ def build(args: argparse.Namespace, arguments: Sequence[str]) -> Path:
     target = args.out / f"{args.task}-bin"
     check_only(target, CONTENT)
     encoder = load_encoder(args.bpe, args.vocab)
-    with new_folder(target, args.overwrite) as folder, progress(splits, target.name) as on_bytes:
+    with new_folder(target, args.overwrite) as folder:
         for split in splits:
-            write_split(split, labels, encoder, args, folder, on_bytes)
+            write_split(split, labels, encoder, args, folder)
         for part in sorted(folder.glob("input*")):
             (part / "dict.txt").write_bytes(encoder.dictionary_bytes())
         labels.write(folder / "label")
@@ -67,31 +64,20 @@ def build(args: argparse.Namespace, arguments: Sequence[str]) -> Path:
     return target
 
 
-@contextlib.contextmanager
-def progress(splits: Sequence[Split], name: str) -> Iterator[OnBytes]:
-    """A bar on a terminal, nothing elsewhere; gives the function that is told of the bytes read."""
-    if not sys.stderr.isatty():
-        yield lambda count: None
-        return
-    from tqdm import tqdm  # slow to load, and only for a terminal
-
-    sizes = [split.source.size for split in splits]
-    total = None if None in sizes else sum(size * split.passes for size, split in zip(sizes, splits) if size)
-    with tqdm(total=total, unit="B", unit_scale=True, desc=name, file=sys.stderr, leave=False) as bar:
-        yield bar.update
-
-
 # --- the parts of the folder ----------------------------------------------------------------------
 
 
-def write_split(
-    split: Split, labels: Labels, encoder: Encoder, args: argparse.Namespace, folder: Path, on_bytes: OnBytes
-) -> None:
-    """Write ``folder/{input0,input1}``, and ``number``, ``question`` and ``left_out`` if need be; note the labels."""
+def write_split(split: Split, labels: Labels, encoder: Encoder, args: argparse.Namespace, folder: Path) -> None:
+    """Write ``folder/{input0,input1}``, and ``number``, ``question`` and ``left_out`` if need be; add the labels."""
     writers: list[IndexedWriter] = []
     numbered = 0
+    rows_of_split = split.rows()
+    if sys.stderr.isatty():
+        from tqdm import tqdm  # slow to load, and only for a terminal
+
+        rows_of_split = tqdm(rows_of_split, split.name, unit=" examples", leave=False)
     with contextlib.ExitStack() as files:
-        for rows, encoded in encode_stream(encoder, args, _chunks(split.rows(on_bytes))):
+        for rows, encoded in encode_stream(encoder, args, _chunks(rows_of_split)):
             if not writers:
                 prefixes = [folder / f"input{number}" / split.name for number in range(len(encoded))]
                 writers = [files.enter_context(IndexedWriter(path, len(encoder.symbols))) for path in prefixes]
@@ -156,7 +142,6 @@ def truncate(ids: np.ndarray, lengths: np.ndarray, longest: int) -> tuple[np.nda
 
 
 def _append(path: Path, lines: Sequence[str]) -> None:
-    """Append lines to a file, if there are any."""
     if lines:
         path.parent.mkdir(exist_ok=True)
         with open(path, "a", encoding="utf-8") as file:
@@ -165,7 +150,7 @@ def _append(path: Path, lines: Sequence[str]) -> None:
 
 # --- workers -------------------------------------------------------------------------------------
 
-_encoder: Encoder | None = None  # of a worker process
+_encoder: Encoder  # of a worker process
 
 
 def _start_worker(bpe: str, vocab: Path) -> None:
@@ -174,7 +159,6 @@ def _start_worker(bpe: str, vocab: Path) -> None:
 
 
 def _encode(inputs: list[list[str]]) -> Encoded:
-    assert _encoder is not None
     return [_encoder.encode(lines) for lines in inputs]
 
 
@@ -185,7 +169,7 @@ def _inputs(rows: Sequence[Row]) -> list[list[str]]:
 def encode_stream(
     encoder: Encoder, args: argparse.Namespace, chunks: Iterator[list[Row]]
 ) -> Iterator[tuple[list[Row], Encoded]]:
-    """Each chunk with its ids, in order; with several workers only a few chunks are under way at a time."""
+    """Yield each chunk with its ids, in order; with several workers only a few chunks are under way at a time."""
     if args.workers == 1:
         for rows in chunks:
             yield rows, [encoder.encode(lines) for lines in _inputs(rows)]
@@ -222,7 +206,7 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
     others = [f"on {name} with --train-subset {name} alone" for name in trained if name not in together]
     if len(trained) > 1:
         lines.append(", ".join([f"fairseq-train trains on {' and '.join(together)}", *others]))
-    # other splits that were read from the bytes of a training split
+    # whether another split was read from the bytes of a training split
     digests = {split.source.sha256: split.name for split in splits if split.is_train}
     lines += [
         f"{split.name} is the text of {digests[split.source.sha256]}: its scores tell nothing about other sentences"
@@ -236,11 +220,9 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
             rest = f"; and {len(bad) - SHOWN} more (preprocess.log)" if len(bad) > SHOWN else ""
             lines.append(f"{split.source.name}: skipped {shown}{rest}")
         if split.csv_quoted:
-            lines.append(
-                f"{split.source.name}: {len(split.csv_quoted):,} lines, the first {min(split.csv_quoted)}, have a text "
-                "that looks quoted as in csv, and keep its quotes; if they are not the text's, save the file with "
-                "commas and give --from-csv"
-            )
+            what = f"{len(split.csv_quoted):,} lines, the first {min(split.csv_quoted)}, have a text quoted as in csv"
+            remedy = "its quotes are kept; if they are not the text's, save the file with commas and give --from-csv"
+            lines.append(f"{split.source.name}: {what}; {remedy}")
     return "\n".join(map(escaped, lines))
 
 
@@ -249,8 +231,8 @@ def write_records(
 ) -> None:
     """Write ``preprocess.log`` for people, ``preprocess.json`` for commands that find the encoder again, checksums.
 
-    Checkpoints keep of ``preprocess.json`` the task, the encoder's fingerprint, what scores were divided by (None:
-    classes) and how many tokens of a sentence were kept (None: all).
+    Checkpoints keep facts of ``preprocess.json``. Of these ``scale`` is None for classes, and ``max_length`` is None
+    where sentences were not cut.
     """
     versions = installed_versions(("numpy", "tokenizers", "sentencepiece"))
     libraries = ", ".join(f"{name} {number}" for name, number in versions.items())
@@ -279,7 +261,7 @@ def write_records(
 
 
 def installed_versions(names: Iterable[str]) -> dict[str, str]:
-    """Of those packages that are there."""
+    """Return the versions of those packages that are installed."""
     found = {}
     for name in names:
         with contextlib.suppress(PackageNotFoundError):

@@ -3,8 +3,6 @@
 A flipped bit can leave a folder that reads well and says something else; only a record of its bytes tells.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

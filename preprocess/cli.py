@@ -1,7 +1,5 @@
 """The command line: ``python -m preprocess TASK`` and the commands few-shot, glove, stats, tasks."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence
@@ -10,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .encoders import ENCODERS
-from .errors import InputError, command_line
+from .errors import InputError, command_line, did_you_mean
 from .flags import flag_name, named_path, positive, positive_number
 
 LABEL = "label"  # the column of labels
@@ -20,12 +18,12 @@ ABOUT = """Raw files of a task to the binarized folder OUT/TASK-bin that fairseq
 
 TASK is one of those that `python -m preprocess tasks` lists, or any name with one of the --from options.
 Other commands: python -m preprocess few-shot | glove | stats | tasks, each with --help."""
+EXAMPLE = "example: python -m preprocess RTE --raw glue_data --out data"
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        "python -m preprocess", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser("python -m preprocess", description=ABOUT, epilog=EXAMPLE, formatter_class=layout)
     add = made.add_argument
     add("task", metavar="TASK")
     add("--raw", metavar="DIR", help="folder of the raw files, or a zip archive of GLUE or SuperGLUE")
@@ -62,10 +60,10 @@ def check(args: argparse.Namespace) -> None:
     known = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
     sources = [flag_name(name) for name in known if getattr(args, name)]
     if len(sources) != 1:
-        named = f"not {' and '.join(sources)}" if sources else "none was given"
-        raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {named}")
+        given = f"not {' and '.join(sources)}" if sources else "none was given"
+        raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {given}")
     scores, own_data = args.regression is not None, "data of your own (--from-...)"
-    for given, option, goes_with in (
+    for present, option, goes_with in (
         (args.raw and args.text_columns, "--text-columns", own_data),
         (args.raw and args.label_column != LABEL, "--label-column", own_data),
         (args.raw and args.labels, "--labels", own_data),
@@ -76,12 +74,12 @@ def check(args: argparse.Namespace) -> None:
         (scores and args.labels, "--regression", "scores, not with --labels"),
         (scores and args.efl, "--efl", "classes, not with --regression"),
     ):
-        if given:
+        if present:
             raise InputError(f"{option} goes with {goes_with}: leave it out")
     check_task_name(args.task)
-    repeated = [label for number, label in enumerate(args.labels or ()) if label in args.labels[:number]]
-    if repeated:
-        raise InputError(f"--labels {' '.join(args.labels)}: {repeated[0]} is named twice: give each class once")
+    labels = args.labels or []
+    if len(set(labels)) < len(labels):
+        raise InputError(f"--labels {' '.join(labels)} names a class twice: give each class once")
 
 
 def check_task_name(name: str) -> None:
@@ -92,8 +90,8 @@ def check_task_name(name: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> Path:
-    """Make the folder that a command line asks for, and name it."""
-    from .build import build  # reads numpy and the encoders: not for --help
+    """Make the folder that a command line asks for, and return its path."""
+    from .build import build  # imports numpy and the encoders, which --help does not need
 
     args = parser().parse_args(arguments)
     check(args)
@@ -105,5 +103,8 @@ def run(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments and arguments[0] in COMMANDS:
         import_module(f".{arguments[0].replace('-', '_')}", __package__).main(arguments[1:])
-    else:
-        main(arguments)
+        return
+    hint = did_you_mean(arguments[0], COMMANDS) if arguments else ""
+    if hint and not any(word.startswith("--o") for word in arguments):
+        raise InputError(f"{arguments[0]} is not a command: {hint}A task of this name needs --out DIR")
+    main(arguments)

@@ -6,8 +6,6 @@ vocabulary and end with ``</s>``; every example has one label of label/dict.txt,
 many examples; and where the folder keeps checksums, its files are those that were written.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """fairseq's dictionaries: ``dict.txt`` has a symbol and its count in each line; ids 0 to 3 are always the same."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile

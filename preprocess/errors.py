@@ -1,7 +1,5 @@
 """How bad input is reported: an exception in a library call, one line at a command line."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import errno

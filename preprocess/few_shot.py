@@ -1,22 +1,19 @@
 """Few-shot copies of a binarized folder, as in Section 4.4 of the paper: K examples per task.
 
-``train`` and ``valid`` are drawn from the training set; ``test`` is the split on which the paper reports, the whole
-``valid`` of the source. A permutation is drawn from the seed: its first DEV rows are for validation, the K after them
-for training. So the validation set is the same for every K, and a smaller training set is part of a larger one. numpy
-keeps the stream of RandomState for good: a seed chooses the same rows on every machine.
+``train`` and ``valid`` are drawn from the training set. ``test`` is the whole ``valid`` of the source, on which the
+paper reports. The seed draws a permutation: its first DEV rows are for validation, the K after them for training. So
+every K has the same validation set, and a smaller training set is part of a larger one. numpy keeps the stream of
+RandomState for good: a seed chooses the same rows on every machine.
 
-Examples that answer one question are drawn together, K and DEV are numbers of questions then: one that is half in
-either set has no right answer, and tells the other half.
+Examples that answer one question are drawn together, and K and DEV are then numbers of questions. Half a question has
+no right answer, and tells that of the other half.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
 import shutil
-import sys
 from collections.abc import Sequence
-from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +21,7 @@ import numpy as np
 from .checksums import FOLDER_FACTS, write_checksums
 from .cli import check_task_name
 from .cli import main as build_task
-from .data_folder import CONTENT, DataFolder, check_split, class_counts, left_out_file, token_digests
+from .data_folder import CONTENT, DataFolder, check_split, left_out_file, token_digests
 from .dictionary import read_dictionary
 from .errors import InputError
 from .flags import named_path, positive, random_seed
@@ -33,11 +30,13 @@ from .indexed import IndexedWriter
 from .questions import Questions, question_file
 from .writing import check_only, new_folder, scratch_folder, sweep
 
+EXAMPLE = "example: python -m preprocess few-shot RTE --data data/RTE-bin --out few --k 100 --dev 1000 --seed 1 2"
+
 # --- which examples a seed chooses ----------------------------------------------------------------
 
 
 def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the training set, in the order in which they are written: (K or K per class for train, DEV for valid)."""
+    """Return rows of the training set in the order of writing: (K or K per class for train, DEV for valid)."""
     count, questions = count_drawn(data), data.questions("train")
     if per_class and (data.regression or questions is not None):
         kind = "is a regression task without classes" if data.regression else "has questions, which are drawn whole"
@@ -47,36 +46,31 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
     if dev >= count or (not per_class and k > len(rest)):
         what = "examples" if questions is None else "questions"
         asked, most = f"--k {k} --dev {dev}", f"together they can be {count}"
-        if k < 1:  # what DEV leaves: nobody has given it
+        if k < 1:  # a caller computed K as what DEV leaves
             asked, most = f"--dev {dev}", f"--dev can be {count - 1}"
-        raise InputError(f"{asked}: {data.path} has {count} training {what}, {most} at most")
+        raise InputError(f"{asked}: {data.path} has {count} training {what}: {most} at most")
     if questions is not None:
         return rows_of(questions, rest[:k]), rows_of(questions, valid)
     if not per_class:
         return rest[:k], valid
     labels = data.classes("train")[rest]
-    chosen = np.zeros(len(rest), bool)
-    available = {}
-    for number, name in enumerate(class_counts(data, "train")):
-        places = np.flatnonzero(labels == number)
-        available[name] = len(places)
-        chosen[places[:k]] = True
-    name, fewest = min(available.items(), key=lambda item: item[1])
+    places = {name: np.flatnonzero(labels == number) for number, name in enumerate(data.label_names)}
+    name, fewest = min(((name, len(of_class)) for name, of_class in places.items()), key=lambda item: item[1])
     if fewest < k:
         what = f"has {fewest} training examples of class {name} beside the --dev {dev} of seed {seed}"
         remedy = f"--k can be {fewest} at most, or choose a smaller --dev"
         raise InputError(f"--k {k} --per-class: {data.path} {what}: {remedy}")
-    return rest[chosen], valid
+    return rest[np.sort(np.concatenate([of_class[:k] for of_class in places.values()]))], valid
 
 
 def count_drawn(data: DataFolder) -> int:
-    """What K and DEV count of a training set: its questions, or else its examples."""
+    """Return what K and DEV count in a training set: its questions, or else its examples."""
     examples, questions = check_split(data, "train"), data.questions("train")
     return examples if questions is None else questions.count
 
 
 def rows_of(questions: Questions, drawn: np.ndarray) -> np.ndarray:
-    """Rows of some of the questions, counted in the order of their numbers, one after the other."""
+    """Return the rows of some questions one after the other; questions are counted in the order of their numbers."""
     # of each question its place among those drawn; the others come behind them and are cut off
     place = np.full(questions.count, len(drawn))
     place[drawn] = np.arange(len(drawn))
@@ -88,25 +82,22 @@ def check_source(data: DataFolder) -> None:
     """Raise InputError unless the folder has labelled examples to report on and, in one split, to train on."""
     for split in ("train", "valid"):
         check_split(data, split)
-    shards, unlabelled = data.joined("train"), [split for split in ("train", "valid") if not data.has_labels(split)]
-    reason = ""
-    if unlabelled:
-        reason = f"has no labels of {unlabelled[0]}: preprocess it again with labels"
+    shards, reason = data.joined("train"), ""
+    if not (data.has_labels("train") and data.has_labels("valid")):
+        reason = "has no labels of train or valid: preprocess it again with labels"
     elif len(shards) > 1:
         reason = f"has training examples in {', '.join(shards)}: put the raw files together, and make it of them"
-    elif has_exchanged_pairs(data):  # an example to validate on would be trained on too
+    elif has_exchanged_pairs(data):  # the same pair could be trained on and validated on
         reason = "has every training pair a second time: make it without, and give --swap-pairs append to fairseq-train"
     if reason:
         raise InputError(f"{data.path} {reason}")
 
 
 def has_exchanged_pairs(data: DataFolder) -> bool:
-    """Whether the second half of the training set is the first one with exchanged sentences."""
-    if "train" not in data.splits:
-        return False
-    rows = [data.rows(part, "train") for part in data.inputs]
-    half, odd = divmod(len(rows[0]), 2)
-    if len(rows) < 2 or odd or not half:
+    """Return whether the second half of the training set is the first one with exchanged sentences."""
+    rows = [data.rows(part, "train") for part in data.inputs] if "train" in data.splits else []
+    half, odd = divmod(len(rows[0]), 2) if len(rows) == 2 else (0, 0)
+    if odd or not half:
         return False
     return all(
         np.array_equal(one.lengths[:half], other.lengths[half:])
@@ -121,7 +112,7 @@ def has_exchanged_pairs(data: DataFolder) -> bool:
 def few_shot(
     data: DataFolder, k: int, dev: int, seed: int, per_class: bool, out: Path, overwrite: bool = False
 ) -> None:
-    """Write the folder ``out``: train, valid and test as above, and ``few_shot.json`` with what was chosen."""
+    """Write the folder ``out``: train, valid and test as above, and ``few_shot.json`` with the rows."""
     check_source(data)
     check_only(out, CONTENT)
     if out.exists() and out.samefile(data.path):
@@ -170,15 +161,14 @@ def take_rows(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> 
 
 
 def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
-    """The examples' word vectors too, where ``python -m preprocess glove`` has left some in the source."""
+    """Write the examples' word vectors, where ``python -m preprocess glove`` has made those of the source."""
     if not (data.path / "glove" / GLOVE_FACTS).is_file():
         return
-    target, warn = folder / "glove", partial(print, "warning:", file=sys.stderr)
-    target.mkdir()
-    trained = read_means(data, "train", warn)
+    (target := folder / "glove").mkdir()
+    trained = read_means(data, "train")
     for split, rows in splits.items():
         np.save(target / f"{split}.npy", trained[rows])
-    np.save(target / "test.npy", read_means(data, "valid", warn))
+    np.save(target / "test.npy", read_means(data, "valid"))
     facts, made = read_facts(data.path), DataFolder(folder)
     facts.pop("splits", None)  # counts of the source's words
     digests = {name: digest for split in (*splits, "test") for name, digest in token_digests(made, split).items()}
@@ -186,7 +176,8 @@ def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) 
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("python -m preprocess few-shot", description=(__doc__ or "").split("\n")[0])
+    summary = (__doc__ or "").split("\n")[0]
+    made = argparse.ArgumentParser("python -m preprocess few-shot", description=summary, epilog=EXAMPLE)
     add = made.add_argument
     add("task", metavar="TASK", help="names the folders: OUT/TASK-K100-seed1-bin")
     source = made.add_mutually_exclusive_group(required=True)
@@ -209,7 +200,7 @@ def main(argv: Sequence[str]) -> None:
     if args.data is not None:
         write_samples(DataFolder(args.data), args)
         return
-    # the folder that is made of raw files goes away again
+    # the folder of all examples is made of the raw files, sampled from, and removed
     binarized = args.out / f"{args.task}-bin"
     sweep(binarized)
     with scratch_folder(binarized) as work:
@@ -218,15 +209,14 @@ def main(argv: Sequence[str]) -> None:
 
 
 def write_samples(data: DataFolder, args: argparse.Namespace) -> None:
-    """A folder for each K and seed; all are checked before the first is written."""
+    """Write a folder for each K and seed, once all of them are checked."""
     folders = {}
-    for k in dict.fromkeys(args.k or (100, 500, 1000)):
-        for seed in dict.fromkeys(args.seed or (1,)):
-            folder = args.out / f"{args.task}-K{k}-seed{seed}-bin"
-            folders[folder] = (k, args.dev, seed, args.per_class)
-            select_rows(data, *folders[folder])
-            if folder.exists() and not args.overwrite:
-                raise InputError(f"{folder} exists already: remove it, name another --out, or give --overwrite")
+    for k, seed in product(dict.fromkeys(args.k or (100, 500, 1000)), dict.fromkeys(args.seed or (1,))):
+        folder = args.out / f"{args.task}-K{k}-seed{seed}-bin"
+        folders[folder] = (k, args.dev, seed, args.per_class)
+        select_rows(data, *folders[folder])
+        if folder.exists() and not args.overwrite:
+            raise InputError(f"{folder} exists already: remove it, name another --out, or give --overwrite")
     tested = check_split(data, "valid")
     for folder, choice in folders.items():
         few_shot(data, *choice, folder, args.overwrite)

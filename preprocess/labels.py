@@ -1,11 +1,9 @@
 """The labels of a data set, as a binarized folder holds them."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -17,15 +15,14 @@ from .indexed import IndexedWriter
 from .readers import Row
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
-WRITTEN = 1 << 16  # labels at a time: memory does not grow with their number
-SHOWN = 10  # classes of a line about them
+SHOWN = 10  # classes in a line about them
 
 
 class Labels:
     """The labels of a data set: classes, or scores that are divided by ``scale``.
 
-    The classes are ``names``, or else whatever the training split has. With ``keep_order`` their ids follow
-    ``names``; else the most frequent in the training split come first.
+    The classes are ``names``, or else those of the training split. With ``keep_order`` their ids follow ``names``;
+    else the most frequent in the training split come first.
     """
 
     def __init__(self, names: Sequence[str] | None = None, scale: float | None = None, keep_order: bool = False):
@@ -35,11 +32,11 @@ class Labels:
         self.keep_order = keep_order
         self.scale = scale
         self.codes: dict[str, int] = {name: code for code, name in enumerate(names or ())}
-        self.spellings: dict[str | Decimal, str] = {}  # of the classes that the training split has
+        self.spellings: dict[str | Decimal, str] = {}  # of the training split's classes, by ``comparable``
         self.splits: dict[str, array] = {}
 
     def add(self, split: str, source: str, rows: Sequence[Row]) -> None:
-        """Note the labels of the next rows of a split, which are read from ``source``; refuse those that cannot be."""
+        """Add the labels of the next rows of a split, read from ``source``; raise InputError for an impossible one."""
         kept = self.splits.setdefault(split, array("i" if self.scale is None else "d"))
         for row in rows:
             where = f"{source} line {row.line}"
@@ -50,12 +47,12 @@ class Labels:
 
     def _code(self, split: str, where: str, label: str) -> int:
         if label not in self.codes:
-            if self.names is not None or not split.startswith("train"):
-                raise unknown_label(where, label, self.codes)
             check_name(label, where)
-            first = self.spellings.setdefault(said_by(label), label)
+            if self.names is not None or not split.startswith("train"):
+                raise unknown_label(where, label, self.codes, own_data=self.names is None or self.keep_order)
+            first = self.spellings.setdefault(comparable(label), label)
             if first != label:
-                remedy = "write both alike, or name all classes with --labels if these are two"
+                remedy = "write both alike, name both classes with --labels, or give --regression if labels are scores"
                 raise InputError(f"{where}: label {label!a} is {first!a} in another spelling: {remedy}")
             self.codes[label] = len(self.codes)
         return self.codes[label]
@@ -70,7 +67,7 @@ class Labels:
         return score
 
     def write(self, folder: Path) -> None:
-        """``label/``: dict.txt and an id for each example, or SPLIT.label with a score in each line."""
+        """Write ``label/``: dict.txt and an id for each example, or SPLIT.label with a score in each line."""
         folder.mkdir()
         labelled = {split: np.asarray(kept) for split, kept in self.splits.items() if len(kept)}
         if self.scale is not None:
@@ -81,23 +78,21 @@ class Labels:
         counts = self.class_counts()
         order = list(counts)
         (folder / "dict.txt").write_text(label_dictionary(order, list(counts.values())), encoding="utf-8")
-        ids = np.asarray([len(SPECIAL) + order.index(name) for name in self.codes], int)
+        ids = np.asarray([len(SPECIAL) + order.index(name) for name in self.codes], np.int32)
         for split, codes in labelled.items():
             with IndexedWriter(folder / split, len(SPECIAL) + len(order)) as writer:
-                for start in range(0, len(codes), WRITTEN):
-                    classes = ids[codes[start : start + WRITTEN]]
-                    rows = np.column_stack([classes, np.full(len(classes), EOS)])
-                    writer.write(rows.ravel(), np.full(len(classes), 2))
+                rows = np.column_stack([ids[codes], np.full_like(codes, EOS)])
+                writer.write(rows.ravel(), np.full_like(codes, 2))
 
     def class_counts(self) -> dict[str, int]:
-        """Training examples of each class, in the order of the ids."""
-        counts = np.bincount(np.asarray(self.splits.get("train", []), int), minlength=len(self.codes)).tolist()
-        of_class = dict(zip(self.codes, counts))
-        by_id = self.codes if self.keep_order or not any(counts) else by_frequency(of_class)
-        return {name: of_class[name] for name in by_id}
+        """Return the training examples of each class, in the order of the ids."""
+        codes = np.asarray(self.splits.get("train", []), int)
+        counts = dict(zip(self.codes, np.bincount(codes, minlength=len(self.codes)).tolist()))
+        by_id = self.codes if self.keep_order or not len(codes) else by_frequency(counts)
+        return {name: counts[name] for name in by_id}
 
     def described(self) -> list[str]:
-        """A line about the training split's labels, and one for each split without labels."""
+        """Return a line about the training split's labels, and one for each split without labels."""
         none = [f"labels of {split}: none" for split, kept in self.splits.items() if not kept]
         trained = self.splits.get("train")
         if not trained:
@@ -107,22 +102,26 @@ class Labels:
         counts = self.class_counts()
         first = "; ".join(f"{shown(name)}: {count:,}" for name, count in list(counts.items())[:SHOWN])
         rest = f"; and {len(counts) - SHOWN:,} classes more" if len(counts) > SHOWN else ""
+        if rest and all(map(NUMBER.fullmatch, counts)):
+            rest += "; if these are scores, give --regression"
         return [f"labels of train: {first}{rest}", *none]
 
 
-def unknown_label(where: str, label: str, known: Iterable[str]) -> InputError:
-    """Return the error for a label that is not one of the classes."""
-    names = ", ".join(known) or "none, as no training split names the classes"
-    return InputError(f"{where}: label {label!r} is unknown (known: {names}): correct it, or name all with --labels")
+def unknown_label(where: str, label: str, known: Collection[str], own_data: bool = False) -> InputError:
+    """Return the error for a label that is not one of the ``known`` classes."""
+    names = ", ".join(list(known)[:SHOWN]) or "none, as no training split names the classes"
+    names += f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
+    remedy = ", name all classes with --labels, or give --regression if labels are scores" if own_data else ""
+    return InputError(f"{where}: label {label!r} is unknown (known: {names}): correct it{remedy}")
 
 
-def said_by(label: str) -> str | Decimal:
-    """The same for all spellings of a label: 1, 01 and 1.0; Yes and yes; an accent on its letter, or beside it."""
+def comparable(label: str) -> str | Decimal:
+    """Return the same for all spellings of a label: 1, 01 and 1.0; Yes and yes; an accent in or beside its letter."""
     return Decimal(label) if NUMBER.fullmatch(label) else unicodedata.normalize("NFC", label).casefold()
 
 
 def score_digits(scores: np.ndarray) -> int:
-    """6, as in the published folders, or as many as tell scores apart that lie close together for their size."""
+    """Return 6, as in the published folders, or more where scores lie close together for their size."""
     spread = np.ptp(scores)
     for digits in range(6, 17):
         written = np.array([float(f"{score:.{digits}g}") for score in scores])
@@ -132,11 +131,13 @@ def score_digits(scores: np.ndarray) -> int:
 
 
 def check_name(label: str, where: str) -> None:
-    """Raise InputError unless label/dict.txt can hold a label, which ``where`` names."""
-    reason = ""
-    if label.split() != [label] or not label.isprintable():
-        reason = "is empty, or has white space or a sign that is not printed in it"
+    """Raise InputError unless label/dict.txt can hold a label; ``where`` names its place."""
+    if not label:
+        reason = "is empty: fill in the label, or leave the line out"
+    elif label.split() != [label] or not label.isprintable():
+        reason = "has white space or a sign that is not printed: give the class a name of one word"
     elif label in SPECIAL or label == MASK or label.startswith(FILLER):
-        reason = "is a name that fairseq keeps for itself"
-    if reason:
-        raise InputError(f"{where}: label {label!r} {reason}: give the class a name of one word")
+        reason = "is a name that fairseq keeps for itself: give the class another one"
+    else:
+        return
+    raise InputError(f"{where}: label {label!r} {reason}")

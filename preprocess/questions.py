@@ -5,8 +5,6 @@ well that agrees with the right ones, by exact match and by F1 of words, and the
 choice among the answers of a question is scored without their texts.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

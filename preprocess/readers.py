@@ -1,14 +1,12 @@
 """Raw files to rows of texts and a label: one function per layout, registered in ``LAYOUTS``.
 
-How SuperGLUE's records become pairs of sentences. MultiRC and ReCoRD: an example for each answer, as jiant has them,
-the toolkit of the benchmark's authors (jiant/tasks/qa.py at 02035f8); of ReCoRD's entities, which are places in the
-passage, each text once, in alphabetical order, so that among equally likely ones the first is that of jiant, too.
-COPA: an example for each choice. WSC: the pronoun between asterisks as in T5's text, and the noun phrase as the second
-sentence, as P-tuning v2's code (tasks/superglue/dataset.py, template 1) gives both to BERT and RoBERTa; jiant instead
-compares the states of the two places, which needs a head of its own.
+SuperGLUE's records become pairs of sentences. MultiRC and ReCoRD give an example for each answer, as in jiant, the
+toolkit of the benchmark's authors (jiant/tasks/qa.py at 02035f8). ReCoRD's entities are places in the passage; each
+text counts once, in alphabetical order, so that the first of equally likely ones is that of jiant. COPA gives an
+example for each choice. WSC has the pronoun between asterisks, as in T5's text, and the noun phrase as second sentence:
+P-tuning v2's code (tasks/superglue/dataset.py, template 1) gives both so to BERT and RoBERTa. jiant compares the states
+of the two places instead, which needs another head.
 """
-
-from __future__ import annotations
 
 import csv
 import json
@@ -34,39 +32,30 @@ PLACEHOLDER = "@placeholder"
 
 
 class Row(NamedTuple):
-    """An example.
+    """An example."""
 
-    ``line``: in its file, from 1; ``label``: None in a test set without labels; ``number``: the benchmark's own number
-    of a test example; ``question``: which the example answers, counted from 0 in its file; ``answer``: where an answer
-    is a text.
-    """
-
-    line: int
+    line: int  # in its file, from 1
     texts: tuple[str, ...]
-    label: Any
-    number: str | None = None
-    question: int | None = None
+    label: Any  # None in a test set without labels
+    number: str | None = None  # of a test example, in its benchmark
+    question: int | None = None  # which the example answers, from 0 in its file
     answer: AnswerText | None = None
 
 
 class Columns(NamedTuple):
-    """Which fields a row is made of.
-
-    ``label_optional``: a split without labels is allowed (a test set); ``number``: column of the benchmark's number of
-    the example; ``unused_fields``: in a file without a header, rows have as many fields as the first one.
-    """
+    """Which fields make a row."""
 
     texts: Sequence[Column]
     label: Column
     header: bool
-    label_optional: bool = False
-    trailing_fields: bool = False
-    number: str | None = None
-    unused_fields: bool = False
+    label_optional: bool = False  # in a test set
+    trailing_fields: bool = False  # rows may have more fields than the header
+    number: str | None = None  # of the example in its benchmark
+    unused_fields: bool = False  # without a header: rows have as many fields as the first one
 
 
 class Bad(NamedTuple):
-    """A line that gives no example; ``empty``: with nothing in it."""
+    """A line that gives no example."""
 
     line: int
     reason: str
@@ -79,7 +68,7 @@ Items = Iterator[Row | Bad]
 
 
 def _places(columns: Columns, names: Sequence[str], source: str) -> tuple[list[int], int | None]:
-    """The numbers of the texts' columns and of the label's; None when the file has no labels and need not have any."""
+    """Return the places of the texts' columns and of the label's: None where a test set has no labels."""
     places: dict[Column, int] = {}
     for column in (*columns.texts, columns.label):
         if isinstance(column, int):
@@ -97,23 +86,23 @@ def _places(columns: Columns, names: Sequence[str], source: str) -> tuple[list[i
     return [places[column] for column in columns.texts], places.get(columns.label)
 
 
-def _name(field: str) -> str:
-    """What is the same of a column's name in the headers of several files."""
-    return field.strip(' "').casefold()
+def _comparable(header: Sequence[str]) -> list[str]:
+    """The same for headers that differ in quotes, case and order of their columns only."""
+    return sorted(field.strip(' "').casefold() for field in header)
 
 
 def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source: str) -> Items:
     """``rows``: the fields of each line, or why it has none; [] for an empty line."""
-    names: list[str] | str = []
+    names: list[str] = []
     while columns.header and not names:
-        line, names = next(rows, (0, EMPTY))
+        line, fields = next(rows, (0, EMPTY))
         if not line:
             return
-        if isinstance(names, str):
-            yield Bad(line, names)
-            names = []
-    assert isinstance(names, list)
-    header = sorted(map(_name, names))
+        if isinstance(fields, str):
+            yield Bad(line, fields)
+        else:
+            names = fields
+    header = _comparable(names)
     texts, label = _places(columns, names, source)
     number = names.index(columns.number) if columns.number and columns.number in names else None
     wanted = len(names) or 1 + max([*texts, label or 0])
@@ -129,14 +118,15 @@ def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source
             continue
         if widen:  # to the first row's fields
             wanted, widen = max(wanted, len(fields)), False
-        if _name(fields[0]) in header and sorted(map(_name, fields)) == header:
+        # only a field of the header can begin one: the whole line is compared in that rare case alone
+        if _comparable(fields[:1])[0] in header and _comparable(fields) == header:
             raise InputError(f"{source} line {line} is the header once more, as in joined files: remove the line")
         elif len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
             yield Bad(line, f"{len(fields)} fields instead of {wanted}")
         else:
             own = None if number is None else fields[number].strip()
             if own is not None and (not own.isdecimal() or own in seen):
-                yield Bad(line, f"{columns.number} {own!r} is {TWICE if own in seen else 'no number'}")
+                yield Bad(line, f"{columns.number} {own!r} is {TWICE if own in seen else 'not a number'}")
                 continue
             seen.add(own)
             yield Row(line, pick(fields), None if label is None else fields[label].strip(), own)
@@ -185,13 +175,13 @@ def csv_rows_with_quotes(lines: Lines, columns: Columns, source: str) -> Items:
 
 
 def labelled_texts(lines: Lines, columns: Columns, source: str) -> Items:
-    """``LABEL<tab>TEXT``, as ``sources.TextFolders`` gives it: whatever else is in a text belongs to it."""
+    """``LABEL<tab>TEXT`` of ``sources.TextFolders``; tabs and line ends behind the first tab belong to the text."""
     for line, text in lines:
         label, _, text = text.partition("\t")
         yield Row(line, (text,), label)
 
 
-# --- kinds of records: to examples, whose questions are counted within the record ------------------
+# --- kinds of records: from one to its examples, whose questions are counted within the record --------
 
 MakeExamples = Callable[[Record, Columns, int], Iterator[Row]]
 
@@ -215,21 +205,18 @@ def wsc(record: Record, columns: Columns, line: int) -> Iterator[Row]:
 
 
 def _marked(text: str, place: Any, pronoun: str) -> str:
-    """A text with asterisks around the word of the number ``place``, which is the pronoun."""
+    """Return a text with asterisks around the word of the number ``place``, which is the pronoun."""
     words = text.split()
     if type(place) is not int or not 0 <= place < len(words):
         raise TypeError(f"span2_index {place!r}")
     # some published numbers are one too small (fairseq, examples/roberta/wsc/wsc_utils.py)
-    near = [number for number in (place, place + 1) if number < len(words) and _bare(words[number]) == _bare(pronoun)]
-    place = near[0] if near else place
+    bare = [word.strip(PUNCTUATION).lower() for word in (*words[place : place + 2], pronoun)]
+    if bare[0] != bare[-1] and bare[1] == bare[-1]:
+        place = min(place + 1, len(words) - 1)
     # signs that are joined to the pronoun, such as a comma, stay outside
     inner = words[place].strip(PUNCTUATION) or words[place]
     words[place] = words[place].replace(inner, f"*{inner}*", 1)
     return " ".join(words)
-
-
-def _bare(word: str) -> str:
-    return word.strip(PUNCTUATION).lower()
 
 
 def copa(record: Record, columns: Columns, line: int) -> Iterator[Row]:
@@ -244,7 +231,7 @@ def copa(record: Record, columns: Columns, line: int) -> Iterator[Row]:
 
 
 def multirc(record: Record, columns: Columns, line: int) -> Iterator[Row]:
-    """A pair for each answer: passage | ``QUESTION ANSWER``; its number is of the passage, the question and itself."""
+    """A pair for each answer: passage | ``QUESTION ANSWER``; its number has those of passage, question and answer."""
     for number, question in enumerate(record["passage"]["questions"]):
         for answer in question["answers"]:
             texts = (record["passage"]["text"], f"{_text(question['question'])} {_text(answer['text'])}")
@@ -252,14 +239,14 @@ def multirc(record: Record, columns: Columns, line: int) -> Iterator[Row]:
 
 
 def cloze(record: Record, columns: Columns, line: int) -> Iterator[Row]:
-    """ReCoRD: a pair for each entity: passage | the query with the entity in its gap; its number is the query's."""
+    """ReCoRD, a pair for each entity: passage | the query with the entity in its gap; its number is the query's."""
     passage = record["passage"]
     entities = sorted({_cut(_text(passage["text"]), place) for place in passage["entities"]})
     for number, query in enumerate(record["qas"]):
         if PLACEHOLDER not in _text(query["query"]):
             raise TypeError(f"a query without {PLACEHOLDER}")
         right = [_text(answer["text"]) for answer in query["answers"]] if query.get("answers") else None
-        # a line of bounded length, whose parts multiply
+        # the line is short, but lengths of its parts multiply
         longest = query["query"].count(PLACEHOLDER) * max(map(len, entities), default=0)
         if max(longest, len(entities) * len(right or ())) > LONGEST:
             raise TypeError("too many or too long answers")
@@ -270,7 +257,7 @@ def cloze(record: Record, columns: Columns, line: int) -> Iterator[Row]:
 
 
 def _cut(text: str, place: Record) -> str:
-    """Of a place from its first sign to its last one."""
+    """Return the text of a place, from its first character to its last one."""
     start, end = place["start"], place["end"]
     if type(start) is not int or type(end) is not int or not 0 <= start <= end < len(text):
         raise TypeError(f"an entity from {start!r} to {end!r}")
@@ -278,7 +265,7 @@ def _cut(text: str, place: Record) -> str:
 
 
 def _number(columns: Columns, *parts: Record) -> str | None:
-    """The numbers that a record and its parts have in the benchmark; None where one has no number."""
+    """Return the numbers that a record and its parts have in the benchmark; None where one has no number."""
     numbers = [part.get(columns.number) for part in parts]
     if None in numbers:
         return None
@@ -289,7 +276,7 @@ def _number(columns: Columns, *parts: Record) -> str | None:
 
 
 def _text(value: Any) -> str:
-    """Raise TypeError for what would become part of a sentence and is no string."""
+    """Return a string that becomes part of a sentence; raise TypeError for anything else."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} in place of text")
     return value
@@ -299,23 +286,20 @@ def _text(value: Any) -> str:
 
 
 def label_text(label: Any) -> str | None:
-    """Return a label as in ``label/dict.txt``, with true in lower case; raise TypeError for lists, objects and NaN."""
+    """Return a label as label/dict.txt has it, "true" in lower case; raise TypeError for lists, objects and NaN."""
     if not isinstance(label, (str, int, float, type(None))) or isinstance(label, float) and not math.isfinite(label):
         raise TypeError(f"label {label!r}")
     return None if label is None else str(label).lower() if isinstance(label, bool) else str(label).strip()
 
 
 def is_text(value: Any) -> bool:
-    """Whether it is a string that UTF-8 can hold: JSON may have half of a surrogate pair."""
+    """Return whether it is a string that UTF-8 can hold: JSON may have half of a surrogate pair."""
     return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value if sign > "\ud7ff")
 
 
 def record_rows(records: Iterator[tuple[int, Record] | Bad], columns: Columns, make: MakeExamples = plain) -> Items:
-    """Rows of dictionaries; every line that lacks a field, or has another type of text in it, is malformed.
-
-    A record of which a part is malformed is left out as a whole: half a question has no right answer.
-    """
-    asked = 0
+    """Yield the examples of records; a record with a malformed part is left out: half a question has no answer."""
+    asked = 0  # questions of the records before
     seen: set[str | None] = set()
     for item in records:
         if isinstance(item, Bad):
@@ -325,8 +309,9 @@ def record_rows(records: Iterator[tuple[int, Record] | Bad], columns: Columns, m
         examples, size = [], 0
         try:
             for example in make(record, columns, line):
+                # each example repeats texts of the record
                 size += sum(len(text) for text in example.texts if isinstance(text, str))
-                if size > LONGEST_RECORD:  # each repeats texts of the record
+                if size > LONGEST_RECORD:
                     raise TypeError(f"examples of over {LONGEST_RECORD:,} characters")
                 examples.append(example._replace(label=label_text(example.label)))
         except (KeyError, TypeError, AttributeError) as error:
@@ -348,7 +333,7 @@ def record_rows(records: Iterator[tuple[int, Record] | Bad], columns: Columns, m
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; ValueError where a key is there twice."""
+    """Make a JSON object; raise ValueError where a key is there twice."""
     made = dict(pairs)
     if len(made) < len(pairs):
         raise ValueError("a key is there twice")
@@ -357,7 +342,7 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def json_records(lines: Lines, source: str) -> Iterator[tuple[int, Record] | Bad]:
     for line, text in lines:
-        if line == 1 and text.lstrip().startswith("["):  # a line or two of which may be records by themselves
+        if line == 1 and text.lstrip().startswith("["):
             raise InputError(f"{source} is one JSON list: write an object in each line (pandas: lines=True)")
         if not text.strip():
             yield Bad(line, EMPTY, empty=True)
@@ -369,7 +354,6 @@ def json_records(lines: Lines, source: str) -> Iterator[tuple[int, Record] | Bad
 
 
 def json_rows(lines: Lines, columns: Columns, source: str, make: MakeExamples) -> Items:
-    """The examples of a record in each line."""
     return record_rows(json_records(lines, source), columns, make)
 
 

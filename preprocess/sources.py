@@ -1,6 +1,4 @@
-"""Raw files wherever they lie: plain, gzipped, or inside a zip archive."""
-
-from __future__ import annotations
+"""Raw files: plain, gzipped, or inside a zip archive."""
 
 import gzip
 import hashlib
@@ -23,44 +21,42 @@ DAMAGED = (
     *(OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(ValueError, KeyError, RuntimeError, OverflowError, MemoryError),
 )
+# Files that are whole, and that nothing here reads: by their suffix, what to do.
+SHEET = "save its table as CSV, and give that"
+REMEDIES = {**dict.fromkeys((".bz2", ".xz", ".zst"), "unpack it first"), **dict.fromkeys((".xlsx", ".ods"), SHEET)}
 Stream = IO[bytes] | gzip.GzipFile
-OnBytes = Callable[[int], object]  # is told how many bytes each read has brought
 
 
 class Source:
-    """A raw text file.
-
-    ``size``: bytes to read, None when unknown; ``sha256``: of the bytes read, once ``lines`` has come to the end.
-    """
+    """A raw text file; ``sha256`` is that of its unpacked bytes, once ``lines`` has come to the end."""
 
     one_text = False  # rather than a line for each
 
-    def __init__(self, name: str, size: int | None = None, open_stream: Callable[[], Stream] | None = None):
+    def __init__(self, name: str, open_stream: Callable[[], Stream] | None = None):
         self.name = name
-        self.size = size
         self._open = open_stream
         self.sha256 = ""
 
     @classmethod
-    def file(cls, path: Path) -> Source:
-        if not path.is_file():
-            raise InputError(f"{path} does not exist or is not a file: name the file to read")
-        if path.suffix == ".gz":
-            return cls(str(path), None, lambda: gzip.open(path))
-        return cls(str(path), path.stat().st_size, lambda: open(path, "rb"))
+    def file(cls, path: Path) -> "Source":
+        remedy = REMEDIES.get(path.suffix.lower(), "name the file to read")
+        if not path.is_file() or path.suffix.lower() in REMEDIES:
+            what = "is no plain text or .gz file" if path.is_file() else "does not exist or is not a file"
+            raise InputError(f"{path} {what}: {remedy}")
+        return cls(str(path), lambda: gzip.open(path) if path.suffix == ".gz" else open(path, "rb"))
 
     @classmethod
-    def member(cls, archive: Path, member: zipfile.ZipInfo) -> Source:
-        return cls(f"{archive}:{member.filename}", member.file_size, lambda: zipfile.ZipFile(archive).open(member))
+    def member(cls, archive: Path, member: zipfile.ZipInfo) -> "Source":
+        return cls(f"{archive}:{member.filename}", lambda: zipfile.ZipFile(archive).open(member))
 
-    def lines(self, on_bytes: OnBytes = lambda count: None) -> Iterator[tuple[int, str]]:
-        """(line number from 1, line without its end); the CR of CRLF and a BOM are dropped, also those of joined files.
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Yield (line number from 1, line without its end); drop the CR of CRLF and every BOM in front of a line.
 
         Raise InputError for invalid UTF-8, a damaged archive, CR alone as line ends, a line longer than ``LONGEST``.
         """
         digest = hashlib.sha256()
         number = 0
-        for raw in self._blocks(on_bytes):
+        for raw in self._blocks():
             digest.update(raw)
             text = self._decode(raw, number).removeprefix(BOM).replace("\n" + BOM, "\n")
             ended = text[:-1] if text.endswith("\n") else text
@@ -71,14 +67,13 @@ class Source:
                 yield number, line[:-1] if line.endswith("\r") else line
         self.sha256 = digest.hexdigest()
 
-    def _blocks(self, on_bytes: OnBytes) -> Iterator[bytes]:
-        """Whole lines, some BLOCK bytes at a time; the last may lack its end."""
+    def _blocks(self) -> Iterator[bytes]:
+        """Yield whole lines, some BLOCK bytes at a time; the last may lack its end."""
         rest, lines = b"", 0
-        assert self._open is not None, "what is not one file has lines of its own"
+        assert self._open is not None
         try:
             with self._open() as stream:
                 while chunk := stream.read(BLOCK):
-                    on_bytes(len(chunk))
                     rest += chunk
                     cut = rest.rfind(b"\n") + 1
                     if cut:
@@ -99,9 +94,9 @@ class Source:
             text, place = "", error.start
         if place >= 0:
             line = lines_before + raw.count(b"\n", 0, place) + 1
-            what = f": byte {raw[place]:#04x} is not UTF-8" if raw[place] else " has a NUL byte"
-            remedy = "convert it with iconv -f ENCODING -t utf-8, or unpack it, or give it a name that ends in .gz"
-            raise InputError(f"{self.name} line {line}{what}: {remedy}")
+            what = f"byte {raw[place]:#04x} is not UTF-8 text"
+            remedy = "convert text with iconv -f ENCODING -t utf-8, unpack an archive, or name a gzipped file *.gz"
+            raise InputError(f"{self.name} line {line}: {what}: {remedy}")
         return text
 
 
@@ -112,40 +107,44 @@ def damaged(name: object, error: Exception) -> InputError:
 
 
 def too_long(name: str, line: int) -> InputError:
-    """The error for a line that no memory should be spent on: a file of kilobytes may unpack to gigabytes."""
+    """Return the error for a line that is too long to hold: a file of kilobytes may unpack to gigabytes."""
     return InputError(f"{name} line {line} has more than {LONGEST >> 20} MiB: name text with an example in each line")
 
 
 class TextFolders(Source):
-    """Texts that are a file each, in a folder for each label: FOLDER/LABEL/*.txt. Other folders are not read.
+    """A file for each text, in a folder for each label: FOLDER/LABEL/*.txt, sorted by their names.
 
-    A line is ``LABEL<tab>TEXT``, text with its own line ends but the last; labels and files follow their names.
+    A line is ``LABEL<tab>TEXT``; the text keeps its line ends but the last.
     """
 
     def __init__(self, folder: Path, labels: Sequence[str]):
         self.files = [(label, file) for label in sorted(labels) for file in sorted((folder / label).glob("*.txt"))]
-        super().__init__(str(folder), sum(file.stat().st_size for _, file in self.files))
+        super().__init__(str(folder))
 
-    def lines(self, on_bytes: OnBytes = lambda count: None) -> Iterator[tuple[int, str]]:
+    def lines(self) -> Iterator[tuple[int, str]]:
         digest = hashlib.sha256()
         for number, (label, path) in enumerate(self.files, start=1):
             file = Source.file(path)
             file.one_text = True
-            if (file.size or 0) > LONGEST:
+            if path.stat().st_size > LONGEST:
                 raise too_long(file.name, 1)
-            text = "\n".join(line for _, line in file.lines(on_bytes))
+            text = "\n".join(line for _, line in file.lines())
             digest.update(f"{file.sha256}  {label}/{path.name}\n".encode())
             yield number, f"{label}\t{text}"
         self.sha256 = digest.hexdigest()
 
 
 def find_source(raw: Path, task: Task, split: str) -> Source | None:
-    """Return the task's file of a split in one of ``places`` or in a zip archive there, None where there is none."""
+    """Return the task's file of a split, from one of ``places`` or a zip archive there; None where there is none."""
     file = task.files[split]
     for name in places(task, split):
         if (raw / name).is_file():
-            if name == file:
-                check_folder(raw, task)
+            # CR's files have the names, columns and labels of MR's
+            folder = raw.resolve().name
+            owners = [other.name for other in TASKS.values() if folder in folder_names(other)]
+            if name == file and owners and folder not in folder_names(task):
+                what = f"is the folder of {owners[0]}, not of {task.name}"
+                raise InputError(f"--raw {raw} {what}: name that of {task.name}, or the one above")
             return Source.file(raw / name)
         if task.layout == FOLDERS and all((raw / name / label).is_dir() for label in task.labels):
             return TextFolders(raw / name, task.labels)
@@ -162,20 +161,12 @@ def find_source(raw: Path, task: Task, split: str) -> Source | None:
     return None
 
 
-def check_folder(raw: Path, task: Task) -> None:
-    """Refuse the folder of another task, whose files may have the same names, columns and labels: CR's for MR."""
-    folder = raw.resolve().name
-    of = [other.name for other in TASKS.values() if folder in folder_names(other)]
-    if of and folder not in folder_names(task):
-        raise InputError(f"--raw {raw} is the folder of {of[0]}, not of {task.name}: name that, or the one above")
-
-
 def folder_names(task: Task) -> set[str]:
     return {Path(folder).name for folder in task.folders}
 
 
 def places(task: Task, split: str) -> list[str]:
-    """Where below --raw a split may lie, the first found wins."""
+    """Return where below --raw a split may lie; the first that is there counts."""
     file = task.files[split]
     inside = [f"{folder}/{file}" for folder in task.folders]
     beside = [f"{folder}-{file}" for folder in task.folders if "/" not in folder]

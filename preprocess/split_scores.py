@@ -8,8 +8,6 @@ Source: jiant, the toolkit of SuperGLUE's authors (jiant/tasks/qa.py at 02035f8,
 scikit-learn and in the metric of huggingface/datasets; jiant counts one that neither has as 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

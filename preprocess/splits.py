@@ -4,8 +4,6 @@ A test set's hidden labels are left out; ``--swap-pairs append`` gives every pai
 sentences exchanged (IDPG, appendix A.4); ``--efl`` gives the entailment form of EFL (Wang et al., 2021).
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,18 +14,18 @@ from typing import Any
 from .errors import InputError, reason_of
 from .labels import Labels, unknown_label
 from .readers import LAYOUTS, Bad, Columns, Items, Record, Row, record_rows
-from .sources import OnBytes, Source, find_source, places
+from .sources import Source, find_source, places
 from .tasks import Task
 
 OWN = ("tsv", "csv", "jsonl")
 HUB = ("train=train", "valid=validation", "test=test")
 MOST_BAD = 1_000_000  # lines of a split: a small .gz may unpack to any number
-HIDDEN = {None, "", "-1", "-1.0"}  # instead of a test set's labels, as a file or the Hugging Face hub has them
+HIDDEN = {None, "", "-1", "-1.0"}  # stand in a file, or on the hub, where the labels of a test set are not published
 CSV_QUOTED = re.compile('"[^"]*(""[^"]*)+"')
 NOT_ENTAILED, ENTAILED = "not_entailment", "entailment"
 
-# EFL: a sentence entails the description of its class. A class that has one gives a pair for each sentence; one
-# description is enough for two classes. Edit, or add your own task.
+# EFL: a sentence entails the description of its class. Each description gives a pair for each sentence, so one is
+# enough for two classes. Edit, or add your own task.
 EFL_DESCRIPTIONS: dict[str, dict[str, str]] = {
     "CR": {"1": "It was great"},
     "MR": {"1": "It was great"},
@@ -40,26 +38,20 @@ EFL_DESCRIPTIONS: dict[str, dict[str, str]] = {
 
 @dataclass
 class Split:
-    """A split to make: its name, where its rows come from, how they are changed, and what was found in them.
-
-    ``items``: reads the source from its start; ``strict``: a line that cannot be read is an error, else it is skipped
-    and counted; ``note_quotes``: of a tsv; ``passes``: how often ``rows`` reads the source; ``classes``: of the
-    source, as far as they are known; ``malformed``: lines that cannot be read, and the reasons; ``left_out``: of each
-    line without an example, rows before it and its number; ``csv_quoted``: lines with a text that looks quoted.
-    """
+    """A split to make: where its rows come from, how they are changed, and what was found in them."""
 
     name: str
     source: Source
-    items: Callable[[OnBytes], Items]
-    strict: bool
+    items: Callable[[], Items]  # reads the source from its start
+    strict: bool  # a malformed line is an error; else it is skipped and counted
     skipped_labels: Sequence[str] = ()
-    note_quotes: bool = False
-    passes: int = 1
-    classes: Collection[str] = ()
+    note_quotes: bool = False  # of a tsv
+    passes: int = 1  # how often ``rows`` reads the source
+    classes: Collection[str] = ()  # of the source, as far as they are known
     descriptions: dict[str, str] = field(default_factory=dict)
-    malformed: list[tuple[int, str]] = field(default_factory=list)
-    left_out: list[tuple[int, int]] = field(default_factory=list)
-    csv_quoted: set[int] = field(default_factory=set)
+    malformed: list[tuple[int, str]] = field(default_factory=list)  # line, reason
+    left_out: list[tuple[int, int]] = field(default_factory=list)  # rows before a line without an example, its number
+    csv_quoted: set[int] = field(default_factory=set)  # lines with a text that looks quoted
     examples: int = 0
     tokens: list[int] = field(default_factory=list)  # of each input, with </s>
     unknown: int = 0
@@ -71,67 +63,72 @@ class Split:
     def is_train(self) -> bool:
         return self.name.startswith("train")
 
-    def read(self, on_bytes: OnBytes) -> Iterator[Row]:
-        """The rows of the source; notes the lines that give none."""
+    def read(self) -> Iterator[Row]:
+        """Yield the rows of the source, and note the lines that give none."""
         self.malformed, self.left_out, self.csv_quoted = [], [], set()
-        empty: list[int] = []  # lines that were read last, which have a place if another line follows
-        parts: set[int] = set()  # lines that may be a part of a text that goes over several: with one quote of two
+        empty: list[tuple[int, int]] = []  # lines read last: they have a place once another line follows
+        halves: set[int] = set()  # with one quote of two: parts of a text over several lines if a neighbour is broken
         rows = 0
-        for item in self.items(on_bytes):
+        for item in self.items():
+            place = (rows, item.line)
+            if len(self.left_out) + len(empty) >= MOST_BAD:
+                what = f"follows over {MOST_BAD:,} lines without an example: name a file of the right layout"
+                raise InputError(f"{self.source.name} line {item.line} {what}")
+            if isinstance(item, Bad) and item.empty:
+                empty.append(place)
+                continue
+            self.left_out += empty
+            empty.clear()
             if isinstance(item, Row) and item.label not in self.skipped_labels:
-                self.left_out += [(rows, line) for line in empty]
-                empty.clear()
                 if self.note_quotes and any('"' in text for text in item.texts):
                     if any(CSV_QUOTED.fullmatch(text) for text in item.texts):
                         self.csv_quoted.add(item.line)
                     if any(text.count('"') % 2 for text in item.texts):
-                        parts.add(item.line)
+                        halves.add(item.line)
                 yield item
                 rows += 1
                 continue
-            if isinstance(item, Bad) and item.empty:
-                empty.append(item.line)
-            else:
-                self.left_out += [(rows, line) for line in (*empty, item.line)]
-                empty.clear()
-                if isinstance(item, Bad):
-                    if self.strict:
-                        remedy = "mend it, or have it skipped: give --skip-bad for a test split, and leave out --strict"
-                        raise InputError(f"{self.source.name} line {item.line}: {item.reason}: {remedy}")
-                    self.malformed.append((item.line, f"{item.reason:.200}"))
-            if len(self.left_out) + len(empty) > MOST_BAD:
-                what = f"gives no example, as over {MOST_BAD:,} lines before it: name a file of the right layout"
-                raise InputError(f"{self.source.name} line {item.line} {what}")
+            self.left_out.append(place)
+            if isinstance(item, Bad):
+                if self.strict:
+                    remedy = "mend it, or have it skipped: give --skip-bad for a test split, and leave out --strict"
+                    raise InputError(f"{self.source.name} line {item.line}: {item.reason}: {remedy}")
+                self.malformed.append((item.line, f"{item.reason:.200}"))
         broken = {line for line, _ in self.malformed}
-        self.csv_quoted.update(line for line in parts if {line - 1, line + 1} & broken)
+        self.csv_quoted.update(line for line in halves if {line - 1, line + 1} & broken)
 
-    def rows(self, on_bytes: OnBytes) -> Iterator[Row]:
-        """The rows to encode: without hidden labels, in the form of EFL, a second time with exchanged sentences."""
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows to encode: without hidden labels, in the form of EFL, a second time with swapped sentences."""
         hidden = HIDDEN.difference(self.classes)
-        unlabelled = self.name.startswith("test") and all(row.label in hidden for row in self.read(lambda count: None))
+        unlabelled = self.name.startswith("test") and all(row.label in hidden for row in self.read())
         for number in range(self.passes):
-            for row in self.read(on_bytes):
+            for row in self.read():
                 if unlabelled:
                     row = row._replace(label=None)
                 for pair in self.entailment_pairs(row) if self.descriptions else [row]:
                     yield pair._replace(texts=pair.texts[::-1]) if number else pair
 
     def entailment_pairs(self, row: Row) -> Iterator[Row]:
-        """(sentence, description of a class), labelled whether the sentence is of that class."""
+        """Yield (sentence, description of a class), labelled whether the sentence is of that class."""
         if row.label is not None and row.label not in self.classes:
             raise unknown_label(f"{self.source.name} line {row.line}", row.label, self.classes)
-        number = row.number if len(self.descriptions) == 1 else None  # which of its pairs would it be of?
+        # several pairs cannot share the number that the benchmark gives the sentence
+        number = row.number if len(self.descriptions) == 1 else None
         for label, description in self.descriptions.items():
             entailed = None if row.label is None else ENTAILED if row.label == label else NOT_ENTAILED
             yield row._replace(texts=(row.texts[0], description), label=entailed, number=number)
 
 
-def file_items(layout: str, source: Source, columns: Columns) -> Callable[[OnBytes], Items]:
-    return lambda on_bytes: LAYOUTS[layout](source.lines(on_bytes), columns, source.name)
+def file_split(
+    args: argparse.Namespace, name: str, layout: str, source: Source, columns: Columns, **more: Any
+) -> Split:
+    return Split(
+        name, source, lambda: LAYOUTS[layout](source.lines(), columns, source.name), is_strict(args, name), **more
+    )
 
 
 def is_strict(args: argparse.Namespace, split: str) -> bool:
-    """Whether a malformed line of a split is an error: in a test split its prediction would be missing."""
+    """Return whether a malformed line is an error: in a test split its prediction would be missing."""
     return args.strict or (split.startswith("test") and not args.skip_bad)
 
 
@@ -139,7 +136,7 @@ def is_strict(args: argparse.Namespace, split: str) -> bool:
 
 
 def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labels]:
-    """The splits of a known task below ``--raw``; without ``--splits``, test files may be missing."""
+    """Return the splits of a known task below ``--raw``; without ``--splits``, test files may be missing."""
     raw = Path(args.raw)
     if not raw.exists():
         raise InputError(f"--raw {raw} does not exist: name the folder or zip archive that holds {task.name}")
@@ -151,8 +148,8 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
     for name in dict.fromkeys(args.splits or task.files):
         source = find_source(raw, task, name)
         if source is not None:
-            items = file_items(layout, source, task_columns(task, name.startswith("test")))
-            splits.append(Split(name, source, items, is_strict(args, name), task.skipped_labels))
+            columns = task_columns(task, name.startswith("test"))
+            splits.append(file_split(args, name, layout, source, columns, skipped_labels=task.skipped_labels))
         elif args.splits or not name.startswith("test") or list(task.files) == ["test"]:
             known = " or ".join(places(task, name))
             what = f"has no {name} split of {task.name} ({known}, also within a zip archive)"
@@ -162,7 +159,7 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
 
 
 def task_columns(task: Task, test: bool) -> Columns:
-    """Of a file of a task; a test file may have others, and need not have labels."""
+    """Return the columns of a task's file; a test file may have others, and need not have labels."""
     others = test and bool(task.test_texts)
     return Columns(
         texts=task.test_texts if others else task.texts,
@@ -178,7 +175,7 @@ def task_columns(task: Task, test: bool) -> Columns:
 
 
 def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
-    """The splits named as SPLIT=FILE with --from-tsv, --from-csv or --from-jsonl, or those of a hub data set."""
+    """Return the splits named as SPLIT=FILE with --from-tsv, --from-csv or --from-jsonl, or those of the hub."""
     texts = [_column(name, args.no_header) for name in args.text_columns or ()]
     label = _column(args.label_column, args.no_header)
     if not 1 <= len(texts) <= 2 or len({*texts, label}) <= len(texts):
@@ -194,19 +191,13 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
         if kind == "hub":
             splits.append(_hub_split(name, file, of_split, args))
             continue
-        source = Source.file(Path(file))
-        items = file_items(kind, source, of_split)
-        splits.append(Split(name, source, items, is_strict(args, name), note_quotes=kind == "tsv"))
-    splits.sort(key=lambda split: not split.is_train)  # classes are those of the training split
-    if args.regression is not None:
-        labels = Labels(scale=args.regression)
-    else:
-        labels = Labels(args.labels, keep_order=bool(args.labels))
+        splits.append(file_split(args, name, kind, Source.file(Path(file)), of_split, note_quotes=kind == "tsv"))
+    splits.sort(key=lambda split: not split.is_train)  # the training split names the classes of the others
+    labels = Labels(args.labels, scale=args.regression, keep_order=bool(args.labels))
     return transformed(splits, labels, args.task, len(texts), args)
 
 
 def _pairs(kind: str, values: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (split, file) for each SPLIT=FILE."""
     pairs = [(name, file) for name, _, file in (value.partition("=") for value in values)]
     names = [name for name, file in pairs if file and name.rstrip("0123456789") in ("train", "valid", "test")]
     if len(set(names)) < len(pairs):
@@ -228,7 +219,7 @@ LEAST_DATASETS = 4  # the first version of `datasets` that runs no scripts of da
 
 
 def _hub_split(name: str, hub_name: str, columns: Columns, args: argparse.Namespace) -> Split:
-    """One split of ``DATASET`` or ``DATASET:CONFIG``; class numbers are written as the names of the classes."""
+    """Return a split of ``DATASET`` or ``DATASET:CONFIG``, with names of classes instead of their numbers."""
     data, label = _load_hub(args.from_hub, hub_name), columns.label
     missing = [column for column in [*columns.texts, label] if column not in data.column_names]
     if missing and not (missing == [label] and columns.label_optional):
@@ -241,16 +232,14 @@ def _hub_split(name: str, hub_name: str, columns: Columns, args: argparse.Namesp
         number = record.get(label)
         if names is None or number is None:
             return record
-        return {**record, label: names[number] if number >= 0 else None}  # -1, and no other counts from the end
+        return {**record, label: names[number] if number >= 0 else None}  # -1: the label is hidden
 
-    def items(on_bytes: OnBytes) -> Items:
-        return record_rows(enumerate(map(named, data), start=1), columns)
-
-    return Split(name, source, items, is_strict(args, name))
+    return Split(
+        name, source, lambda: record_rows(enumerate(map(named, data), start=1), columns), is_strict(args, name)
+    )
 
 
 def _load_hub(dataset: str, hub_name: str) -> Any:
-    """The rows of a split, as `datasets` has them."""
     try:
         import datasets
 
@@ -272,17 +261,15 @@ def _load_hub(dataset: str, hub_name: str) -> Any:
 def transformed(
     splits: list[Split], labels: Labels, name: str, inputs: int, args: argparse.Namespace
 ) -> tuple[list[Split], Labels]:
-    """Return the same splits and labels, which know what the options make of their rows."""
+    """Return the splits and labels, changed as --efl and --swap-pairs say."""
     for split in splits:
         split.classes = labels.codes  # of own data, those of the training split come in while it is read
     if args.efl:
         descriptions = EFL_DESCRIPTIONS.get(name, {})
         if inputs != 1 or not descriptions or not descriptions.keys() <= labels.codes.keys():
-            raise InputError(
-                f"--efl: {name} has no descriptions of the classes {', '.join(labels.codes)} of single sentences, as "
-                f"{', '.join(EFL_DESCRIPTIONS)} have: leave it out, give --labels of the description, or add them to "
-                "EFL_DESCRIPTIONS in preprocess/splits.py"
-            )
+            what = f"{name} has no descriptions of its classes ({', '.join(labels.codes)}) for single sentences"
+            remedy = "name described classes with --labels, or add to EFL_DESCRIPTIONS in preprocess/splits.py"
+            raise InputError(f"--efl: {what}; {', '.join(EFL_DESCRIPTIONS)} have: leave it out, {remedy}")
         for split in splits:
             split.descriptions = descriptions
         labels, inputs = Labels((NOT_ENTAILED, ENTAILED), keep_order=True), 2

@@ -1,10 +1,8 @@
 """Sizes, labels and lengths of binarized folders: a table like the paper's Table 5, a plot like its Figure 5.
 
-Lengths are in tokens of the model's vocabulary, without ``</s>``. What a model is judged by should not stand in its
-training data: how many examples of the other splits do is said too, and how many stand in another of the folders.
+Lengths are in tokens of the model's vocabulary, without ``</s>``. The table also counts the examples of other splits
+that stand in the training data, and lines below it those that stand in another of the folders.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
@@ -29,13 +27,14 @@ COLUMNS = (  # of the table
 NAMES = (0, 1, 4)  # of the columns, those without numbers
 COLOURS = ("#4477aa", "#ee9944")  # told apart by colour-blind readers and in grey
 BAR = 0.38
-SMALLEST_RANGE = 1.0  # of length differences, in tokens: a hundredth of a token shall not look large
+SMALLEST_RANGE = 1.0  # of length differences, in tokens: a hundredth of a token should not look large
+EXAMPLE = "example: python -m preprocess stats data/RTE-bin data/CR-bin --plot lengths.png"
 
 
 def describe_folder(data: DataFolder) -> dict[str, Any]:
-    """{"path", "pairs", "splits": {split: ``describe_split``}, "in_train": {split: examples}}.
+    """Return {"path", "pairs", "splits": {split: ``describe_split``}, "in_train": {split: examples}}.
 
-    ``in_train``: examples whose sentences stand in ``train``, ``train1`` ... too, in this order, whatever the label.
+    ``in_train``: examples whose sentences also stand in ``train``, ``train1`` ..., in the same order, with any label.
     """
     splits = {split: describe_split(data, split) for split in data.splits}
     trained = data.joined(TRAIN) if TRAIN in data.splits else []
@@ -46,32 +45,29 @@ def describe_folder(data: DataFolder) -> dict[str, Any]:
 
 
 def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
-    """Everything that the table says of a split alone; None for what an empty or unlabelled one has not.
+    """Return the table's numbers of a split: "examples", "labels", "lengths", "difference", "too_long".
 
     ``labels``: {"classes": {name: share}} or {"range": [lowest, highest]}; ``difference``: mean length of the first
     sentence less that of the second; ``too_long``: share over 512 tokens, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``.
+    None stands for what an empty or unlabelled split lacks.
     """
     count = check_split(data, split)
     lengths = [data.rows(part, split).lengths.astype(np.int64) - 1 for part in data.inputs]
     facts: dict[str, Any] = {"examples": count, "labels": None, "lengths": [None for _ in lengths]}
-    facts |= {"difference": None, "too_long": None}
     if not count:
-        return facts
+        return {**facts, "difference": None, "too_long": None}
     if data.has_labels(split) and data.regression:
-        targets = np.array(" ".join(data.targets(split)).split(), dtype=np.float64)
-        facts["labels"] = {"range": [float(targets.min()), float(targets.max())]}
+        targets = [float(target) for target in data.targets(split)]
+        facts["labels"] = {"range": [min(targets), max(targets)]}
     elif data.has_labels(split):
-        shares = {name: examples / count for name, examples in class_counts(data, split).items()}
-        facts["labels"] = {"classes": shares}
+        facts["labels"] = {"classes": {name: number / count for name, number in class_counts(data, split).items()}}
     facts["lengths"] = [
         {"mean": float(each.mean()), "percentile95": float(np.percentile(each, 95)), "max": int(each.max())}
         for each in lengths
     ]
-    if len(lengths) > 1:
-        facts["difference"] = float((lengths[0] - lengths[1]).mean())
+    facts["difference"] = float((lengths[0] - lengths[1]).mean()) if len(lengths) > 1 else None
     joined = np.sum(lengths, axis=0) + 2 * len(lengths)  # each sentence has its </s> and a token before it
-    facts["too_long"] = float((joined > MAX_POSITIONS).mean())
-    return facts
+    return {**facts, "too_long": float((joined > MAX_POSITIONS).mean())}
 
 
 def in_others(folders: dict[str, DataFolder]) -> dict[str, dict[str, dict[str, int]]]:
@@ -79,17 +75,18 @@ def in_others(folders: dict[str, DataFolder]) -> dict[str, dict[str, dict[str, i
     if len(folders) < 2:
         return {name: {} for name in folders}
     known = {name: {one for split in data.splits for one in sentences(data, split)} for name, data in folders.items()}
-    found: dict[str, dict[str, dict[str, int]]] = {name: {} for name in folders}
+    counts: dict[str, dict[str, dict[str, int]]] = {}
     for name, data in folders.items():
         others = [other for other, its in folders.items() if other != name and its.symbols == data.symbols]
-        for split in data.splits:
-            counts = Counter(other for one in sentences(data, split) for other in others if one in known[other])
-            found[name][split] = dict(counts)
-    return found
+        counts[name] = {
+            split: dict(Counter(other for one in sentences(data, split) for other in others if one in known[other]))
+            for split in data.splits
+        }
+    return counts
 
 
 def sentences(data: DataFolder, split: str) -> Iterator[tuple[bytes, ...]]:
-    """The token ids of each example's sentences."""
+    """Yield the token ids of each example's sentences."""
     rows = [data.rows(part, split) for part in data.inputs]
     return (tuple(part[number].tobytes() for part in rows) for number in range(len(rows[0])))
 
@@ -116,41 +113,42 @@ def table(folders: dict[str, dict[str, Any]]) -> str:
 
 
 def labels_text(labels: dict[str, Any] | None) -> str:
-    if labels is None:
-        return "-"
-    if "range" in labels:
-        return "{:g} to {:g}".format(*labels["range"])
+    if labels is None or "range" in labels:
+        return "-" if labels is None else "{:g} to {:g}".format(*labels["range"])
     return ", ".join(f"{shown(name)}: {share:.1%}" for name, share in labels["classes"].items())
 
 
 def short_names(paths: Sequence[Path]) -> dict[str, Path]:
-    """Folder names without -bin; the whole path where two folders have the same name."""
+    """Return the folders by their names without -bin, or by their paths where two have the same name."""
     names = [path.resolve().name for path in paths]
-    shown = [name.removesuffix("-bin") if names.count(name) == 1 else str(path) for name, path in zip(names, paths)]
-    return dict(zip(shown, paths))
+    return {
+        name.removesuffix("-bin") if names.count(name) == 1 else str(path): path for name, path in zip(names, paths)
+    }
 
 
 # --- the plot: mean sentence lengths, and how they differ in pairs --------------------------------
 
 
 def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
-    """Save two panels for what ``describe_folder`` says of each folder; the suffix decides the format.
+    """Save a plot of what ``describe_folder`` says of each folder; the suffix decides the format.
 
-    The left one has a bar for each sentence of the training set, or of the first split where there is none. The right
-    one has bars of both sets: the 0.6 that the paper states for MRPC is that of the validation set (0.64 in words).
+    The left panel has a bar for each sentence of the training set, or of the first split where there is none. The right
+    one has bars of both sets: the paper's 0.6 of MRPC is that of the validation set (0.64 in words).
     """
     try:
         from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
     except ImportError:
-        raise InputError("the plot needs matplotlib: pip install matplotlib, or give --no-plot") from None
+        raise InputError("--plot needs matplotlib: pip install matplotlib, or leave it out") from None
     figure = Figure(figsize=(max(10.0, 4.0 + 1.6 * len(folders)), 4.5), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.set(title="Mean sentence length, training set", ylabel="tokens per sentence", xlabel="data set")
-    splits = [TRAIN if TRAIN in folder["splits"] else next(iter(folder["splits"])) for folder in folders.values()]
-    lengths = [folder["splits"][split]["lengths"] for split, folder in zip(splits, folders.values())]
-    means = [[facts["mean"] if facts else None for facts in both] for both in lengths]
-    draw_bars(left, means, ("first or only sentence", "second sentence"), "%.1f")
-    name_places(left, [name if split == TRAIN else f"{name} ({split})" for name, split in zip(folders, splits)])
+    means = {}
+    for name, folder in folders.items():
+        split = TRAIN if TRAIN in folder["splits"] else next(iter(folder["splits"]))
+        lengths = folder["splits"][split]["lengths"]
+        means[name if split == TRAIN else f"{name} ({split})"] = [facts["mean"] if facts else None for facts in lengths]
+    draw_bars(left, list(means.values()), ("first or only sentence", "second sentence"), "%.1f")
+    name_places(left, list(means))
 
     right.set(title="First less second sentence of pairs", xlabel="data set of pairs")
     right.set_ylabel("mean length difference, tokens")
@@ -175,7 +173,7 @@ def difference(splits: dict[str, dict[str, Any]], split: str) -> float | None:
 
 
 def draw_bars(axes: Any, values: Sequence[Sequence[float | None]], labels: Sequence[str], number: str) -> None:
-    """Bars side by side at each place, one for each value that is there, and what their colours mean."""
+    """Draw bars side by side at each place, one for each value that is not None, and a legend of their colours."""
     for kind, label in enumerate(labels):
         bars = [
             (place + BAR * (kind - (len(group) - 1) / 2), group[kind])
@@ -200,16 +198,18 @@ def name_places(axes: Any, names: list[str]) -> None:
 
 
 def main(argv: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python -m preprocess stats", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("data", metavar="DIR", type=named_path, nargs="+", help="binarized folders")
-    parser.add_argument("--plot", metavar="FILE", type=named_path, default=Path("stats.png"), help="default: stats.png")
-    parser.add_argument("--no-plot", action="store_true", help="print the table only")
-    parser.add_argument("--json", metavar="FILE", type=named_path, help="the table's numbers in full precision")
+    summary = (__doc__ or "").split("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m preprocess stats", description=summary, epilog=EXAMPLE)
+    add = parser.add_argument
+    add("data", metavar="DIR", type=named_path, nargs="+", help="binarized folders")
+    add("--plot", metavar="FILE", type=named_path, help="save the plot too (default: only the table)")
+    add("--no-plot", dest="plot", action="store_const", const=None, help=argparse.SUPPRESS)  # as without options
+    add("--json", metavar="FILE", type=named_path, help="save the table's numbers in full precision")
     args = parser.parse_args(argv)
     named = short_names(list(dict.fromkeys(args.data)))
     if args.json:
         check_replaces_nothing(args.json, "--json", {"DIR": args.data})
-        if not args.no_plot:
+        if args.plot:
             check_apart("--plot", args.plot, "--json", args.json)
     read = {name: DataFolder(path) for name, path in named.items()}
     folders = {name: describe_folder(data) for name, data in read.items()}
@@ -223,6 +223,6 @@ def main(argv: Sequence[str]) -> None:
     if args.json:
         write_output(args.json, json.dumps(folders, indent=2) + "\n", "--json")
         print(f"numbers saved: {args.json}")
-    if not args.no_plot:
+    if args.plot:
         save_plot(folders, args.plot)
         print(f"plot saved: {args.plot}")

@@ -14,8 +14,6 @@ and MRPC's "equivalent" are one meaning here, as in ID-SPAM, Table 1; for CR, MR
 released code (encoder-only/data/process.py); for SuperGLUE what its tasks ask.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

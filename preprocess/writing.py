@@ -1,12 +1,10 @@
-"""Folders and files that are there completely or not at all, whatever ends the process: all that this repository saves.
+"""Folders and files that are there completely or not at all, whatever ends the process.
 
-They are filled under a hidden name beside their own, ``.NAME.xxxxxxxx``, and the bytes of a file reach the disk before
-the name does, so that a power cut leaves the old file or the new one. A killed process leaves that behind; the
-next call for the same NAME sweeps it up. What a living process fills is locked: a folder by the file
-``lock`` within it, a file by itself. A folder without such a file is a stranger's and stays.
+They are filled under a hidden name beside their own, ``.NAME.xxxxxxxx``. The bytes of a file reach the disk before it
+takes its name, so a power cut leaves the old file or the new one. A killed process leaves its hidden name behind; the
+next call for the same NAME removes that. What a living process fills is locked: a folder by the file ``lock`` in it, a
+file itself. A folder without such a file belongs to somebody else and stays.
 """
-
-from __future__ import annotations
 
 import contextlib
 import errno
@@ -29,8 +27,8 @@ LOCK = "lock"
 def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """Make a hidden folder to fill, which takes the name ``path`` when the block ends without an error.
 
-    A link stays, and what it leads to is made or replaced. Raise InputError where ``path`` exists and ``overwrite`` is
-    not set, and OSError with the name ``path`` for whatever cannot be written.
+    A link stays, and the folder behind it is made or replaced. Raise InputError where ``path`` exists and ``overwrite``
+    is not set, and OSError with the name ``path`` where it cannot be written.
     """
     as_typed, path = path, Path(os.path.realpath(path)) if path.is_symlink() else path
     sweep(path)
@@ -44,14 +42,14 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
             if path.exists():
                 os.rename(path, replaced)
             os.rename(filled, path)
-        except BaseException:  # Ctrl-C too: what is in ``work`` goes away with it
+        except BaseException:  # Ctrl-C too; ``work`` is removed with all that is still in it
             if replaced.exists() and not path.exists():
                 os.rename(replaced, path)
             raise
 
 
 def check_only(path: Path, names: Iterable[str]) -> None:
-    """Refuse to replace a folder with other files in it than ``names``, which are patterns of paths below it."""
+    """Raise InputError where a folder has other files than ``names``, which are patterns of paths below it."""
     for folder, _, files in os.walk(path):
         for file in sorted(files):
             below = Path(folder, file).relative_to(path).as_posix()
@@ -61,7 +59,7 @@ def check_only(path: Path, names: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """A hidden folder ``.NAME.xxxxxxxx`` beside ``path``, locked, which goes away when the block ends."""
+    """Make a hidden, locked folder ``.NAME.xxxxxxxx`` beside ``path``, which goes away when the block ends."""
     with _claimed(path, folder=True) as (work, _):
         yield work
 
@@ -85,13 +83,13 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """A file of text, completely or not at all; see ``new_file``."""
+    """Write a file of text, completely or not at all."""
     with new_file(path) as work:
         work.write_text(text, encoding="utf-8")
 
 
 def check_output(path: Path, option: str) -> None:
-    """Raise InputError before the work if its result cannot be written; what stands there is left alone."""
+    """Raise InputError before the work if its result cannot be written; an existing file stays as it is."""
     with _refusals(path, option):
         if path.is_dir() or path.exists() and not os.access(path, os.W_OK):
             number = errno.EISDIR if path.is_dir() else errno.EACCES
@@ -106,9 +104,9 @@ def check_output(path: Path, option: str) -> None:
 
 
 def check_replaces_nothing(path: Path, option: str, read: Mapping[str, Iterable[str | Path | None]]) -> None:
-    """Refuse a result that would overwrite what it is made from, or lie in such a folder.
+    """Raise InputError for a result that would overwrite what it is made from, or lie in such a folder.
 
-    ``read``: what names files, binarized folders, or folders of ``python -m fairseq_idpg.export`` -> these.
+    ``read``: from an option or argument to its files, binarized folders, or folders of ``fairseq_idpg.export``.
     """
     place = Path(os.path.realpath(path))
     for name, sources in read.items():
@@ -127,14 +125,14 @@ def check_apart(option: str, path: Path, other_option: str, other: Path) -> None
 
 
 def write_output(path: Path, text: str, option: str) -> None:
-    """A result, completely or not at all; see ``open_output``."""
+    """Write a result, completely or not at all; see ``open_output``."""
     with open_output(path, option) as file:
         file.write(text)
 
 
 @contextlib.contextmanager
 def open_output(path: Path, option: str) -> Iterator[IO[str]]:
-    """Open a file for a result, there completely or not at all once the block has ended without an error.
+    """Open a file for a result, which is complete when the block ends, and unchanged after an error.
 
     A device or a pipe (/dev/stdout) is written to, not replaced. Raise InputError where the system refuses.
     """
@@ -156,18 +154,17 @@ def _refusals(path: Path, option: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(
-            f"{option} {path} cannot be written to ({error.strerror or error}): make room or name another file"
-        ) from None
+        what = f"cannot be written to ({error.strerror or error})"
+        raise InputError(f"{option} {path} {what}: make room or name another file") from None
 
 
 @contextlib.contextmanager
-def named(path: Path, work: Path | None = None) -> Iterator[None]:
-    """Errors about a full disk, or about what lies below ``work``, name ``path``: nobody knows the hidden name."""
+def named(path: Path) -> Iterator[None]:
+    """Name ``path`` in errors about a full disk, or about hidden names beside it, which users do not know."""
     try:
         yield
     except OSError as error:
-        hidden = work is not None and str(error.filename or "").startswith(str(work))
+        hidden = str(error.filename or "").startswith(str(path.with_name(f".{path.name}.")))
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         if error.errno is None or not (full or hidden or not error.filename):
             raise
@@ -175,7 +172,7 @@ def named(path: Path, work: Path | None = None) -> Iterator[None]:
 
 
 def sweep(path: Path) -> None:
-    """Remove what killed calls for the same ``path`` left; a folder that was being replaced comes back."""
+    """Remove what killed calls for the same ``path`` left; bring back a folder that one of them was replacing."""
     pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}({re.escape(path.suffix)})?")
     with contextlib.suppress(OSError):
         for left in [entry for entry in path.parent.iterdir() if pattern.fullmatch(entry.name)]:
@@ -196,14 +193,13 @@ def _sweep(left: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def _claimed(path: Path, folder: bool) -> Iterator[tuple[Path, IO[bytes]]]:
-    """A new hidden folder or file beside ``path``, and the file that is locked while it is filled; both go away."""
+    """Make a hidden folder or file beside ``path``, and open the file that is locked while it is filled."""
     with named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         work, lock = _claim(path, folder)
         with lock:
             try:
-                with named(path, work):
-                    yield work, lock
+                yield work, lock
             finally:
                 shutil.rmtree(work, ignore_errors=True) if folder else work.unlink(missing_ok=True)
 
@@ -211,25 +207,23 @@ def _claimed(path: Path, folder: bool) -> Iterator[tuple[Path, IO[bytes]]]:
 def _claim(path: Path, folder: bool) -> tuple[Path, IO[bytes]]:
     while True:
         work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{'' if folder else path.suffix}")
-        with named(path, work):
-            file = None if folder else open(work, "xb")
-            if folder:
-                work.mkdir()
-        with contextlib.suppress(FileNotFoundError, BlockingIOError):  # swept up before it was locked: once more
-            file = file or open(work / LOCK, "xb")
+        if folder:
+            work.mkdir()
+        # another process may sweep it up before it is locked: then once more
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):
+            file = open(work / LOCK if folder else work, "xb")
             try:
                 _lock(file)
-            except BlockingIOError:
-                raise
-            except OSError:  # on file systems without locks nothing is locked, and nothing is swept up either
-                pass
+            except OSError as error:  # without locks on the file system, nothing is locked and nothing swept up
+                if isinstance(error, BlockingIOError):
+                    raise
             if os.fstat(file.fileno()).st_nlink:
                 return work, file
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock that a file stands for, once others have released it; the system does so when a process ends."""
+    """Wait for the lock of a file and hold it; the system releases it when a process ends."""
     import fcntl
 
     with open(path, "a+") as file:  # which does not wait for the other end of a pipe
@@ -238,7 +232,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _lock(file: IO[bytes]) -> None:
-    """Raise BlockingIOError if another process holds it; the system frees it however that one ends."""
+    """Lock a file until it is closed; raise BlockingIOError if another process holds the lock."""
     import fcntl
 
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

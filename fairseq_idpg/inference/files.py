@@ -71,7 +71,7 @@ class TextFile:
         if arriving is None:
             self.source = Source.file(Path(path))
         else:
-            self.source = Source("standard input", None, lambda: contextlib.nullcontext(arriving))  # type: ignore
+            self.source = Source("standard input", lambda: contextlib.nullcontext(arriving))  # type: ignore
 
     def name(self, number: int) -> str:
         """Return the name of a line, for errors."""

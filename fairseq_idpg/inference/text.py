@@ -104,7 +104,7 @@ def find_text_encoder(record: Record, named: File, others: Iterable[Path], what:
             continue
         for bpe in [record.bpe] if record.bpe in ENCODERS else ENCODERS:
             try:
-                encoder = load_encoder(str(bpe), folder, record.bpe_sha256)
+                encoder = load_encoder(str(bpe), folder)
             except InputError as error:
                 lacking.append(str(error))
                 continue

@@ -48,7 +48,7 @@ def load_vectors(data: str, split: str, width: int, combine: bool = False) -> Wo
     with reading_data():
         folder = DataFolder(Path(data))
         splits = folder.joined(split) if combine else [split]
-        parts = [read_means(folder, name, logger.warning) for name in splits]
+        parts = [read_means(folder, name) for name in splits]
         shapes = [(len(folder.rows("input0", name)), width) for name in splits]
     for name, part, shape in zip(splits, parts, shapes):
         if part.shape != shape:

@@ -1,12 +1,9 @@
 """Text to the ids of a model's dictionary, and back: encoders by the name that ``--bpe`` takes."""
 
-from __future__ import annotations
-
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import suppress
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -18,28 +15,27 @@ from ..data_folder import DataFolder
 from ..dictionary import EOS, SPECIAL, UNKNOWN, read_dictionary
 from ..errors import InputError
 
-ENCODERS = {  # --bpe: its class for plain files, and that for a tokenizer.json; imported when they are asked for
+ENCODERS = {  # --bpe: the class for plain files, and that for a tokenizer.json; imported when asked for
     "gpt2": ("gpt2.GPT2Encoder", "tokenizer_json.ByteLevelTokenizer"),
     "bert": ("tokenizer_json.WordPieceEncoder", "tokenizer_json.WordPieceTokenizer"),
     "sentencepiece": ("sentencepiece.SentencePieceEncoder", "tokenizer_json.UnigramTokenizer"),
 }
-# of the repository; an installed package has no folder for it, and takes one where the command is called
+# in the repository; an installed package has no such folder, and takes that of the current folder
 GPT2_FOLDER = (Path(__file__).parents[2] if __name__ == "preprocess.encoders" else Path()) / "checkpoints" / "gpt2_bpe"
-LACKING = -1  # the id of a piece that the dictionary has not
+LACKING = -1  # stands for the id of a piece that the dictionary lacks
 CACHED_WORDS = 1 << 20  # bounds the memory that a large corpus takes
 
 
 class Encoder(ABC):
     """Splits text into the pieces that a model was trained on.
 
-    ``symbols``: the dictionary, a symbol for each id; ``files``: what the encoder was read from; ``dictionary``: its
-    dict.txt, which does not exist if the symbols (of ids from 4 on) were derived from the vocabulary instead;
-    ``assumed``: what the files do not say; ``variant``: tells the encoder from an older one that read the same files.
+    ``symbols``: the dictionary, a symbol for each id; ``derived``: those of ids from 4 on where they come from the
+    vocabulary, as there is no dict.txt (``dictionary``).
     """
 
-    files: list[Path]
-    assumed = ""
-    variant = ""
+    files: list[Path]  # what the encoder was read from
+    assumed = ""  # what the files do not say
+    variant = ""  # tells encoders apart that read the same files otherwise
 
     def __init__(self, dictionary: Path, derived: Sequence[str] | None = None):
         self.dictionary = dictionary
@@ -48,18 +44,18 @@ class Encoder(ABC):
         self.ids = {symbol: number for number, symbol in enumerate(self.symbols)}
 
     def dictionary_bytes(self) -> bytes:
-        """The dict.txt that belongs to the ids: the file as it is, or what convert_hf.py would write."""
+        """Return the dict.txt that belongs to the ids: the file as it is, or what convert_hf.py would write."""
         if self.derived is None:
             return self.dictionary.read_bytes()
         return "".join(f"{symbol} 1\n" for symbol in self.derived).encode("utf-8")
 
     def fingerprint(self) -> str:
-        """SHA-256 of what text is split by, without dict.txt, which every folder has a copy of."""
+        """Return the SHA-256 of what text is split by: without dict.txt, of which every folder has a copy."""
         files = [path for path in self.files if path != self.dictionary]
         return hashlib.sha256("".join([*map(sha256, files), self.variant]).encode()).hexdigest()
 
     def encode(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of N sentences one after the other, each closed by ``</s>``, and N lengths (``</s>`` counted).
+        """Return the ids of N sentences one after the other, each closed by ``</s>``, and N lengths with ``</s>``.
 
         White space around a sentence is dropped, as fairseq's scripts do. An empty one is ``</s>`` alone.
         """
@@ -69,14 +65,14 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode_joined(self, lines: list[str]) -> np.ndarray:
-        """Ids of all sentences, each closed by ``</s>``, which text never becomes."""
+        """Return the ids of all sentences, each closed by ``</s>``, which text never becomes."""
 
     def behind_space(self, row: Sequence[int]) -> list[int]:
-        """The ids of a sentence as it is encoded behind other text and a space, from those it has alone: the same."""
+        """Return the ids that a sentence has behind other text and a space, from those that it has alone."""
         return list(row)
 
     def encode_part(self, text: str, behind: str = "a") -> list[int]:
-        """Return the ids of a text in the middle of another, from its first sign or space on, ``behind`` a word."""
+        """Return the ids that a text has ``behind`` a word; raise InputError where it would change that word."""
         word, both = (self.encode_joined([line])[:-1].tolist() for line in (behind, behind + text.rstrip()))
         if both[: len(word)] != word or (behind and text[:1].isalnum()):
             raise InputError(f"{text.strip()!r} would be a part of the word in front of it: put a space between them")
@@ -86,12 +82,12 @@ class Encoder(ABC):
 
     @abstractmethod
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """The text of rows of ids, without ``</s>``."""
+        """Return the text of rows of ids without ``</s>``."""
 
     def lacks(self, symbol: str, text: str) -> InputError:
-        """The error for a piece that is not in the dictionary, which then belongs to another model."""
+        """Return the error for a piece that the dictionary lacks: it belongs to another model."""
         lacking = f"{self.dictionary} lacks the piece {symbol!r} of {text[:40]!r}"
-        return InputError(f"{lacking}: give the dict.txt of the model whose encoder this is (--vocab)")
+        return InputError(f"{lacking}: put the dict.txt of this encoder's model there, or name another --vocab")
 
 
 class ByteLevel(Encoder):
@@ -102,21 +98,21 @@ class ByteLevel(Encoder):
         """Whether a symbol begins with white space, and so a word."""
         return [text[:1].isspace() for text in self.decode([[number] for number in range(len(self.symbols))])]
 
-    @cached_property
-    def spaced(self) -> dict[tuple[int, ...], list[int]]:
-        """First words met before: their ids behind a space."""
-        return {}
-
     def behind_space(self, row: Sequence[int]) -> list[int]:
         end = next((i for i, number in enumerate(row) if self.opening[number]), len(row))
-        first = tuple(row[:end])
-        if first not in self.spaced:
-            if len(self.spaced) > CACHED_WORDS:
-                self.spaced.clear()
+        return [*self.spaced(tuple(row[:end])), *row[end:]]
+
+    @cached_property
+    def spaced(self) -> Callable[[tuple[int, ...]], Sequence[int]]:
+        """From the ids of a sentence's first word to those that it has behind a space."""
+
+        @lru_cache(CACHED_WORDS)
+        def spaced(first: tuple[int, ...]) -> Sequence[int]:
             (word,) = self.decode([first])
-            again, spaced = (self.encode_joined([line])[:-1].tolist() for line in (word, f" {word}"))
-            self.spaced[first] = spaced if word and again == [*first] else [*first]
-        return [*self.spaced[first], *row[end:]]
+            alone, behind = (self.encode_joined([line])[:-1].tolist() for line in (word, f" {word}"))
+            return behind if word and alone == [*first] else first
+
+        return spaced
 
 
 class PieceEncoder(Encoder):
@@ -124,7 +120,7 @@ class PieceEncoder(Encoder):
 
     @abstractmethod
     def split(self, lines: list[str]) -> list[list[int]]:
-        """The library's numbers of the pieces of each sentence."""
+        """Return the library's numbers of the pieces of each sentence."""
 
     def encode_joined(self, lines: list[str]) -> np.ndarray:
         rows = []
@@ -136,16 +132,16 @@ class PieceEncoder(Encoder):
         return np.fromiter(chain.from_iterable(rows), np.int64)
 
     def set_pieces(self, pieces: Sequence[str], special: Sequence[int]) -> None:
-        """Set the meaning of the library's numbers: the symbol of each, and those of special tokens."""
+        """Set the symbol of each of the library's numbers; ``special``: the numbers of special tokens."""
         self.pieces = pieces
         self.numbers = [max(self.ids[piece], UNKNOWN) if piece in self.ids else LACKING for piece in pieces]
-        # no text becomes a special token, even if the library has such a piece
+        # text never becomes a special token, even if the library has such a piece
         for number in special:
             self.numbers[number] = UNKNOWN
 
 
 def find_file(folder: Path, names: Sequence[str], what: str) -> Path:
-    """The first of ``names`` that exists in ``folder``."""
+    """Return the first of ``names`` that exists in ``folder``."""
     for name in names:
         if (folder / name).is_file():
             return folder / name
@@ -155,25 +151,11 @@ def find_file(folder: Path, names: Sequence[str], what: str) -> Path:
 # --- the encoder of a folder ------------------------------------------------------------------------
 
 
-def load_encoder(bpe: str, vocab: Path, recorded: str | None = None) -> Encoder:
-    """Return the encoder of the folder ``vocab``: what its tokenizer.json says, or else its plain files.
-
-    Older data may have a ``recorded`` fingerprint of files that were followed in part.
-    """
+def load_encoder(bpe: str, vocab: Path) -> Encoder:
+    """Return the encoder of the folder ``vocab``: what its tokenizer.json says, or else its plain files."""
     plain, library = ENCODERS[bpe]
-    followed = library if (vocab / "tokenizer.json").is_file() else plain
-    for name, older in ((followed, False), (followed, True), (plain, True)) if recorded else ():
-        with suppress(InputError):
-            encoder = _load(name, vocab, older)
-            if encoder.fingerprint() == recorded:
-                return encoder
-    return _load(followed, vocab)
-
-
-def _load(name: str, vocab: Path, older: bool = False) -> Encoder:
-    """Return an encoder; an ``older`` one follows a vocabulary's files as far as the first versions did."""
-    module, _, encoder = name.partition(".")
-    return getattr(import_module(f".{module}", __name__), encoder)(vocab, older)
+    module, _, encoder = (library if (vocab / "tokenizer.json").is_file() else plain).partition(".")
+    return getattr(import_module(f".{module}", __name__), encoder)(vocab)
 
 
 def vocab_folder(bpe: str, vocab: Path | None) -> Path:
@@ -185,21 +167,20 @@ def vocab_folder(bpe: str, vocab: Path | None) -> Path:
     return folder
 
 
-def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tuple[str, Path, str | None]:
-    """What the folder was encoded with: the options where given, else its ``preprocess.json``; its fingerprint."""
+def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tuple[str, Path]:
+    """Return what the folder was encoded with: the options where given, else what its ``preprocess.json`` says."""
     recorded = data.facts()
     name, folder = bpe or recorded.get("bpe", "gpt2"), vocab or recorded.get("vocab")
     if name not in list(ENCODERS) or not folder or not isinstance(folder, (str, Path)):
         raise InputError(f"{data.path} does not say how it was encoded: name its encoder with --bpe and --vocab")
-    return name, Path(folder), recorded.get("vocab_sha256")
+    return name, Path(folder)
 
 
 def check_encoder(data: DataFolder, encoder: Encoder) -> None:
     """Raise InputError unless the folder was made with the encoder: its ids would read as other text."""
-    if data.symbols != encoder.symbols:
-        reason = f"differs from {encoder.dictionary}: name its encoder with --bpe and --vocab"
-        raise InputError(f"{data.path}/input0/dict.txt {reason}")
     made_with = encoder.fingerprint()
-    if data.facts().get("vocab_sha256", made_with) != made_with:
-        what = f"{encoder.files[0]} is not what {data.path} was made with"
-        raise InputError(f"{what}: name that with --vocab, or preprocess the folder again")
+    if data.symbols != encoder.symbols or data.facts().get("vocab_sha256", made_with) != made_with:
+        what = f"{encoder.dictionary if data.symbols != encoder.symbols else encoder.files[0]} is not what {data.path}"
+        raise InputError(
+            f"{what} was made with: name its encoder with --bpe and --vocab, or preprocess the folder again"
+        )

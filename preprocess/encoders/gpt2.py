@@ -5,8 +5,6 @@
 Words repeat, so each distinct word is merged once (by the `tokenizers` library) and then looked up.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence
@@ -24,7 +22,7 @@ from .hugging_face import SPECIAL_TOKENS, piece_numbers, read_merges, read_setti
 
 
 def words_pattern(letter: str, number: str, other: str) -> str:
-    """GPT-2's words: English contractions, or letters, numbers, other signs with a space before them, or spaces."""
+    """Return the pattern of GPT-2's words: contractions; letters, numbers or signs behind a space; white space."""
     return rf"'(?:[stmd]|re|ve|ll)| ?(?:{letter}+|{number}+|{other}+)|\s+(?!\S)|\s+"
 
 
@@ -36,7 +34,7 @@ CLASSES = ("GPT2", "Roberta", "Longformer", "Bart")  # tokenizers of transformer
 
 
 def check_pieces(pieces: Any, merges: Sequence[tuple[str, str]]) -> None:
-    """Raise ValueError unless bytes and merges make all pieces: each file so tells whether the other is whole."""
+    """Raise ValueError unless bytes and merges make all pieces: so each file shows whether the other is whole."""
     if not isinstance(pieces, dict) or sorted(pieces.values()) != list(range(len(pieces))):
         raise ValueError("the pieces are not numbered from 0 on, each once")
     if len(set(merges)) < len(merges):
@@ -54,13 +52,12 @@ def check_pieces(pieces: Any, merges: Sequence[tuple[str, str]]) -> None:
 class GPT2Encoder(ByteLevel):
     """Reads ``encoder.json`` and ``vocab.bpe``, or ``vocab.json`` and ``merges.txt``, and ``dict.txt``."""
 
-    def __init__(self, folder: Path, older: bool = False):
+    def __init__(self, folder: Path):
         super().__init__(find_file(folder, ["dict.txt"], "RoBERTa's dict.txt"))
         vocabulary = find_file(folder, ["encoder.json", "vocab.json"], "GPT-2's encoder.json")
         merges = find_file(folder, ["vocab.bpe", "merges.txt"], "GPT-2's vocab.bpe")
         self.files = [vocabulary, merges, self.dictionary]
-        if not older:
-            read_settings(folder, CLASSES, add_prefix_space=False)
+        read_settings(folder, CLASSES, add_prefix_space=False)
         try:
             pieces = json.loads(vocabulary.read_text(encoding="utf-8"))
             steps = read_merges(merges)
@@ -79,7 +76,7 @@ class GPT2Encoder(ByteLevel):
         self.numbers = np.asarray([self.ids.get(str(number), -1) for number in range(count)], ID)
         self.bytes = np.zeros(count, int)
         self.bytes[list(numbers.values())] = [len(piece) for piece in numbers]
-        self.known = {"": END}  # ids of words met before, and of the end of a sentence
+        self.known = {"": END}  # ids of words met before; the empty word ends a sentence
 
     def encode_joined(self, lines: list[str]) -> np.ndarray:
         words: list[str] = []
@@ -92,7 +89,7 @@ class GPT2Encoder(ByteLevel):
         return np.frombuffer(b"".join(map(self.known.__getitem__, words)), ID)
 
     def _learn(self, words: list[str]) -> None:
-        """Merge words not met before, all in one call of the library, which does not say where a word ends."""
+        """Merge words not met before in one call of the library, which does not say where a word ends."""
         encoded = self.tokenizer.encode_batch_fast([words], is_pretokenized=True, add_special_tokens=False)[0]
         pieces = np.asarray(encoded.ids, int)
         ids = self.numbers[pieces]

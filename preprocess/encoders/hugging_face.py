@@ -1,16 +1,14 @@
 """Hugging Face vocabularies as fairseq dictionaries.
 
 fairseq fixes the ids <s>=0 <pad>=1 </s>=2 <unk>=3, reads the symbols from id 4 on from dict.txt, and its tasks append
-<mask> last. A vocabulary is therefore reordered: five special tokens to their places, all others in their own order.
-(For RoBERTa and XLM-R that changes nothing.)
+<mask> last. So a vocabulary is reordered: five special tokens to their places, all others behind one another. For
+RoBERTa and XLM-R that changes nothing.
 
-The symbols are what the text looks like after fairseq's tokenizer: WordPiece or SentencePiece pieces as they are; for
-byte-level BPE the id of the token in GPT-2's encoder.json, as decimal text.
+A symbol is a piece as fairseq's tokenizer writes it: of WordPiece or SentencePiece the piece, of byte-level BPE its id
+in GPT-2's encoder.json as decimal text.
 
-A ValueError says what is wrong with a file; the caller knows the remedy.
+A ValueError says what is wrong with a file; the caller adds the remedy.
 """
-
-from __future__ import annotations
 
 import json
 from collections.abc import Container, Sequence
@@ -29,10 +27,10 @@ SPECIAL_TOKENS = (BERT_SPECIAL, FAIRSEQ_SPECIAL)
 UNUSED = ("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")  # CamemBERT's
 
 CONFIG = "tokenizer_config.json"
-# tokenizer_config.json's names of tokens that no text becomes, and of tokens that a text may hold
+# tokenizer_config.json's names of tokens that text never becomes, and of tokens that a text may hold
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 ADDITIONAL = ("additional_special_tokens", "extra_special_tokens")
-# its names of how words are found, where that is what the plain files and tokenizer.json do
+# its settings of how words are found: with these values, plain files and tokenizer.json follow them
 WORDS = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece", "do_basic_tokenize": True}
 
 
@@ -62,11 +60,6 @@ def _vocabulary(path: Path, ids: dict[str, int], merges: Merges | None = None) -
     return Vocabulary(path, tokens, merges)
 
 
-def _added(folder: Path) -> dict[str, int]:
-    path = folder / "added_tokens.json"
-    return read_json(path) if path.is_file() else {}
-
-
 def _merge(line: Any) -> tuple[str, str]:
     first, second = line.split(" ") if isinstance(line, str) else line
     return first, second
@@ -78,12 +71,24 @@ def read_merges(path: Path) -> Merges:
     return [_merge(line.rstrip()) for line in lines if line and not line.startswith("#version")]
 
 
+def _added(folder: Path) -> dict[str, int]:
+    path = folder / "added_tokens.json"
+    return read_json(path) if path.is_file() else {}
+
+
+def sentencepiece_vocabulary(path: Path, pieces: list[str]) -> Vocabulary:
+    """Return XLM-R's vocabulary of a model: <unk>, <s>, </s> come first there, and every other id is one less."""
+    if pieces[:3] != ["<unk>", "<s>", "</s>"]:
+        raise ValueError(f"{path} begins with {' '.join(pieces[:3])}, not <unk> <s> </s> as XLM-R's")
+    return Vocabulary(path, [*FAIRSEQ_SPECIAL[:4], *pieces[3:], FAIRSEQ_SPECIAL[4]])
+
+
 # In order of preference: tokenizer.json alone also holds tokens that were added later.
 FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model")
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:
-    """Read whichever vocabulary file the folder has."""
+    """Read the first of FILES that the folder has."""
     for name in FILES:
         if (folder / name).is_file():
             return read_vocabulary_file(folder / name)
@@ -95,7 +100,7 @@ def read_vocabulary_file(path: Path) -> Vocabulary:
     try:
         return _read_vocabulary_file(path)
     except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        if isinstance(error, ValueError) and str(path.parent) in str(error):  # it names this file or one beside it
+        if isinstance(error, ValueError) and str(path.parent) in str(error):  # the error names a file already
             raise
         raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
 
@@ -117,19 +122,17 @@ def _read_vocabulary_file(path: Path) -> Vocabulary:
         if not merges.is_file():
             raise ValueError(f"{merges}: missing; vocab.json is of no use without it")
         return _vocabulary(path, {**read_json(path), **_added(path.parent)}, read_merges(merges))
-    # XLM-R's SentencePiece model: its ids are one less, its special tokens apart
     from sentencepiece import SentencePieceProcessor
 
-    spm = SentencePieceProcessor(model_file=str(path))
-    pieces = [spm.id_to_piece(i) for i in range(3, spm.get_piece_size())]
-    return Vocabulary(path, [*FAIRSEQ_SPECIAL[:4], *pieces, FAIRSEQ_SPECIAL[4]])
+    model = SentencePieceProcessor(model_file=str(path))
+    return sentencepiece_vocabulary(path, model.id_to_piece(list(range(model.get_piece_size()))))
 
 
 # --- settings beside them -------------------------------------------------------------------------
 
 
 def read_config(folder: Path, name: str = CONFIG) -> dict[str, Any]:
-    """Return what tokenizer_config.json says; nothing where there is none."""
+    """Return the settings of tokenizer_config.json; {} where there is no such file."""
     path = folder / name
     try:
         config = read_json(path) if path.is_file() else {}
@@ -149,10 +152,10 @@ def special_names(config: dict[str, Any]) -> set[str]:
 
 
 def read_settings(folder: Path, classes: Sequence[str], **followed: Any) -> dict[str, Any]:
-    """Return what tokenizer_config.json says beside plain files.
+    """Return the settings of tokenizer_config.json beside plain files.
 
-    Raise InputError where it names another tokenizer than one of ``classes``, has another value of a setting than
-    ``followed``, or adds a token: plain files cannot follow these.
+    Raise InputError for what plain files cannot follow: a tokenizer that is not one of ``classes``, another value than
+    ``followed``, an added token.
     """
     config = {**read_config(folder, "special_tokens_map.json"), **read_config(folder)}
     known = [f"{name}Tokenizer{fast}" for name in classes for fast in ("", "Fast")]
@@ -191,8 +194,8 @@ def piece_numbers(pieces: dict[str, int], merges: Merges, symbols: Container[str
     """Return the number that dict.txt has for each piece of a byte-level BPE.
 
     fairseq takes the numbers of encoder.json. convert_hf.py takes the order of bytes and merges, since a vocab.json
-    begins with special tokens, or has pieces by frequency. Raise ValueError where the two differ, and dict.txt, which
-    has the ``symbols``, fits both or neither.
+    may begin with special tokens or follow frequency. Where the two differ, the ``symbols`` of dict.txt decide; raise
+    ValueError where they fit both or neither.
     """
     ordered = {piece: int(number) for piece, number in gpt2_ids(merges).items() if piece in pieces}
     named = {piece: pieces[piece] for piece in ordered}
@@ -206,7 +209,7 @@ def piece_numbers(pieces: dict[str, int], merges: Merges, symbols: Container[str
 
 
 def text_symbols(vocabulary: Vocabulary) -> list[str]:
-    """Return the symbol of every token, by Hugging Face id, as fairseq's tokenizer spells it."""
+    """Return the symbol of every token, by Hugging Face id."""
     path, tokens, merges = vocabulary
     if merges is None:
         return tokens
@@ -214,14 +217,14 @@ def text_symbols(vocabulary: Vocabulary) -> list[str]:
         remedy = "convert a model with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
         raise ValueError(f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, {remedy}")
     ids = gpt2_ids(merges)
-    for token in tokens:  # kept as it is: madeupword0000 and the like
+    for token in tokens:  # one that is not of GPT-2, such as madeupword0000, stays as it is
         if token not in ids and token.isdecimal():
             raise ValueError(f"{path}: added token {token!r} reads as a GPT-2 id; rename it")
     return [ids.get(token, token) for token in tokens]
 
 
 def special_ids(vocabulary: Vocabulary) -> list[int]:
-    """Return the ids of the five special tokens in fairseq's order; empty where they are not all there."""
+    """Return the ids of the five special tokens in fairseq's order; [] where they are not all there."""
     ids = {token: i for i, token in enumerate(vocabulary.tokens)}
     # MPNet has fairseq's four in front of all of BERT's vocabulary.
     first = tuple(vocabulary.tokens[:4]) == FAIRSEQ_SPECIAL[:4]

@@ -2,11 +2,9 @@
 
     text -> normalized -> words -> pieces (BPE over bytes, WordPiece or Unigram) -> dictionary ids
 
-A model converted by checkpoints/convert_hf.py has its pieces in dict.txt, only in another order; without dict.txt the
-same order is derived here, by the same code.
+The dict.txt of a model that checkpoints/convert_hf.py converted has the pieces in another order. Without dict.txt the
+same code derives that order here.
 """
-
-from __future__ import annotations
 
 import json
 import unicodedata
@@ -45,19 +43,18 @@ CLASSES = ("Bert", "DistilBert", "Electra", "MobileBert", "MPNet", "ConvBert", "
 
 
 class TokenizerEncoder(PieceEncoder):
-    """Reads ``tokenizer.json``, ``tokenizer_config.json`` if there, and ``dict.txt`` if there.
+    """Reads ``tokenizer.json``, and ``tokenizer_config.json`` and ``dict.txt`` if there.
 
-    Special tokens written in the text, such as "[SEP]", are text. Other tokens that were added to tokenizer.json, such
-    as markers of entities, are looked for, as transformers does.
+    A special token that is written in a text, such as "[SEP]", is text. Other tokens that were added to tokenizer.json,
+    such as markers of entities, are looked for, as transformers does.
     """
 
     kinds: tuple[type, ...]  # of the library
     decoder: Any
     file = "tokenizer.json"
 
-    def __init__(self, folder: Path, older: bool = False):
+    def __init__(self, folder: Path):
         path, dictionary = folder / self.file, folder / "dict.txt"
-        self.older = older
         try:
             vocabulary = read_vocabulary_file(path)
             derive = not dictionary.is_file()
@@ -75,33 +72,29 @@ class TokenizerEncoder(PieceEncoder):
         self.library = {ours: theirs for theirs, ours in enumerate(self.numbers)}
 
     def read(self, vocabulary: Vocabulary) -> Tokenizer:
-        """Return the tokenizer of the file, which neither cuts nor pads."""
+        """Return the tokenizer of the file, without cutting and padding."""
         path = vocabulary.path
         tokenizer = Tokenizer.from_file(str(path))
         if not isinstance(tokenizer.model, self.kinds):
             allowed = " or ".join(kind.__name__ for kind in self.kinds)
             raise ValueError(f"it has {type(tokenizer.model).__name__}, not {allowed}, choose another --bpe")
         check_growth(tokenizer.normalizer)
-        if not self.older:
-            check_config(path, tokenizer)
-            tokenizer = self.with_own_tokens(tokenizer, special_names(read_config(path.parent)))
+        check_config(path, tokenizer)
+        # The library leaves every token that was added as special as text. So markers of entities and the like lose
+        # that mark, unlike the model's special tokens.
+        added = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
+        markers = added - special_names(read_config(path.parent))
+        if markers:
+            self.variant = "special tokens of its own"
+            content = json.loads(tokenizer.to_str())
+            for token in content["added_tokens"]:
+                token["special"] &= token["content"] not in markers
+            tokenizer = Tokenizer.from_str(json.dumps(content))
         tokenizer.no_padding()
         tokenizer.no_truncation()
         tokenizer.encode_special_tokens = True  # as text
         tokenizer.decoder = self.decoder
         return tokenizer
-
-    def with_own_tokens(self, tokenizer: Tokenizer, special: set[str]) -> Tokenizer:
-        """Return a tokenizer that looks for all added tokens but the ``special`` ones, such as markers of entities."""
-        # the library would leave every token that is added as special as text
-        own = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special} - special
-        if not own:
-            return tokenizer
-        self.variant = "special tokens of its own"
-        content = json.loads(tokenizer.to_str())
-        for token in content["added_tokens"]:
-            token["special"] &= token["content"] not in own
-        return Tokenizer.from_str(json.dumps(content))
 
     def symbols_of(self, vocabulary: Vocabulary) -> Sequence[str]:
         """Return the symbol of each token in dict.txt, which must hold all but the special ones."""
@@ -186,19 +179,17 @@ def check_config(path: Path, tokenizer: Tokenizer) -> None:
 
 
 class WordPieceEncoder(WordPieceTokenizer):
-    """Reads ``vocab.txt``, ``tokenizer_config.json`` if there, and ``dict.txt`` if there."""
+    """Reads ``vocab.txt``, and ``tokenizer_config.json`` and ``dict.txt`` if there."""
 
     file = "vocab.txt"
 
     def read(self, vocabulary: Vocabulary) -> Tokenizer:
         folder = vocabulary.path.parent
-        config = read_config(folder) if self.older else read_settings(folder, CLASSES, **WORDS, never_split=[])
+        config = read_settings(folder, CLASSES, **WORDS, never_split=[])
         settings = {ours: config[theirs] for theirs, ours in SETTINGS.items() if theirs in config}
         if "lowercase" not in settings:
             assumed = self.assume(vocabulary.tokens)
-            if self.older:
-                del assumed["strip_accents"]
-            elif assumed["lowercase"] and not assumed["strip_accents"] and "strip_accents" not in settings:
+            if assumed["lowercase"] and not assumed["strip_accents"] and "strip_accents" not in settings:
                 self.variant = "accents kept"
             settings = {**assumed, **settings}
         pieces = {piece: number for number, piece in enumerate(vocabulary.tokens)}
@@ -209,7 +200,7 @@ class WordPieceEncoder(WordPieceTokenizer):
         return tokenizer
 
     def assume(self, tokens: Sequence[str]) -> dict[str, bool]:
-        """Return the normalizer's settings that the pieces suggest, where no file says them."""
+        """Return the normalizer's settings that the pieces suggest, and note that they are assumed."""
         words = [piece for piece in tokens if not (piece.startswith("[") and piece.endswith("]"))]
         lower = all(word == word.lower() for word in words)
         marks = any(unicodedata.category(sign) == "Mn" for word in words for sign in unicodedata.normalize("NFD", word))

@@ -134,7 +134,10 @@ def test_the_labels_found_are_told(commands):
     assert told in commands.capsys.readouterr().out
     assert told in (data.path / "preprocess.log").read_text(encoding="utf-8")
     scores = table(*(f"{number / 4}" for number in range(SHOWN + 3)))
-    for options, told in (([], "; 2.25: 1; and 3 classes more\n"), (["--regression"], "labels of train: 0 to 3\n")):
+    for options, told in (
+        ([], "; 2.25: 1; and 3 classes more; if these are scores, give --regression\n"),
+        (["--regression"], "labels of train: 0 to 3\n"),
+    ):
         commands.own("x.tsv", scores, *TEXT, "--overwrite", *options)
         assert told in commands.capsys.readouterr().out
 

@@ -1,6 +1,7 @@
 """The table, the numbers and the plot, against plain computations on what fairseq reads."""
 
 import json
+import os
 from importlib.util import find_spec
 
 import numpy as np
@@ -32,7 +33,9 @@ def test_command(tmp_path, capsys, monkeypatch):
     kinds = {"pairs": {"classes": 3}, "single": {"pairs": False}, "scores": {"regression": True}}
     folders = {kind: write_folder(tmp_path / "data" / f"{kind}-bin", **options) for kind, options in kinds.items()}
     (folders["single"] / "label" / "valid.idx").unlink()
-    assert run(["stats", *folders.values(), "--json", "sub/numbers.json"]) == 0
+    assert run(["stats", *folders.values()]) == 0 and os.listdir(tmp_path) == ["data"]
+    capsys.readouterr()
+    assert run(["stats", *folders.values(), "--plot", "stats.png", "--json", "sub/numbers.json"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == "data set split examples in train labels sentence mean 95% max 1st - 2nd > 512".split()
     assert lines[1].startswith("pairs     train        24            0: 33.3%, 1: 33.3%, 2: 33.3%         1  ")
@@ -43,7 +46,8 @@ def test_command(tmp_path, capsys, monkeypatch):
     pairs = json.loads((tmp_path / "sub" / "numbers.json").read_text())["pairs"]
     assert {**describe_folder(DataFolder(folders["pairs"])), "in_others": pairs["in_others"]} == pairs
     inside = folders["pairs"] / "new.json"
-    for options in (["--json", "stats.png"], ["--no-plot", "--json", str(inside)]):  # one file for two; what is read
+    # one file for two results; a folder that is read
+    for options in (["--plot", "stats.png", "--json", "stats.png"], ["--json", str(inside)]):
         assert run(["stats", folders["pairs"], *options]) == 1 and not inside.exists()
         assert f"--json {options[-1]} " in capsys.readouterr().err
 

@@ -1,6 +1,5 @@
 """--representation glove: rows of DATA/glove in the batch, and what is refused."""
 
-import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,19 +94,4 @@ def test_files_that_are_damaged_or_do_not_fit(folder, file):
     assert load_vectors(str(folder), "valid", WIDTH).vectors.shape == (13, WIDTH)
     flip(folder / file)
     with pytest.raises(InputError, match=file.replace("input0/valid.bin", "valid.npy")):
-        load_vectors(str(folder), "valid", WIDTH)
-
-
-def test_vectors_of_an_earlier_version(folder, caplog):
-    """Nothing says whether they are whole: one line of warning, and what can be seen is seen."""
-    rows = write_vectors(folder)
-    path = folder / "glove" / "glove.json"
-    facts = json.loads(path.read_text())
-    del facts["means_sha256"]
-    path.write_text(json.dumps(facts))
-    assert np.array_equal(load_vectors(str(folder), "valid", WIDTH).vectors, rows["valid"])
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    rows["valid"][3, 1] = np.nan
-    np.save(folder / "glove" / "valid.npy", rows["valid"])
-    with pytest.raises(InputError, match="valid.npy"):
         load_vectors(str(folder), "valid", WIDTH)

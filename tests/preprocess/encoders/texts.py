@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from preprocess.checksums import sha256
 from preprocess.encoders import Encoder, load_encoder
 from preprocess.errors import InputError
 
@@ -46,11 +44,6 @@ def ids_of(encoder: Encoder, lines: Sequence[str]) -> list[list[int]]:
 
 def symbols_of(encoder: Encoder, line: str) -> list[str]:
     return [encoder.symbols[number] for number in ids_of(encoder, [line])[0]]
-
-
-def fingerprint_of(files: Sequence[Path]) -> str:
-    """Of an encoder of the first versions, which tell encoders apart by their files alone."""
-    return hashlib.sha256("".join(map(sha256, files)).encode()).hexdigest()
 
 
 def complaint(bpe: str, folder: Path, line: str = "") -> str:

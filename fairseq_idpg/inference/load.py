@@ -172,9 +172,6 @@ def keep_beginnings(cfg: Any, truncate: bool) -> None:
         cfg.shorten_method = "truncate"
 
 
-# --- a model to look at ------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class LoadedModel:
     """A model in evaluation mode."""

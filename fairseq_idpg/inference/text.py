@@ -126,9 +126,6 @@ def difference(record: Record, encoder: Encoder) -> str | None:
     return None
 
 
-# --- word vectors --------------------------------------------------------------------------------
-
-
 class MeanVectors:
     """Mean word vectors, ``width`` numbers each, as ``python -m preprocess glove`` makes them of ``source``.
 

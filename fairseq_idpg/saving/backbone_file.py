@@ -44,8 +44,6 @@ NOTES_VERSION = 4  # raised when what is checked of a file, or what its digests 
 SETTLED = 2.0  # seconds: clocks of file systems are coarse, and a later change could have the same time
 LARGEST_NOTE = 2**16  # bytes
 
-# --- a backbone --------------------------------------------------------------------------------------
-
 
 def weights_digest(weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
     """Return the SHA-256 of RoBERTa's tensors whose names begin with one of ``parts``: names, types, shapes and values.
@@ -110,9 +108,6 @@ def names_of_today(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         else:
             renamed[name] = value
     return renamed
-
-
-# --- what is known of its file -----------------------------------------------------------------------
 
 
 class Note:

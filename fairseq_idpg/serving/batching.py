@@ -1,11 +1,12 @@
 """Questions of concurrent requests, answered together by one thread."""
 
+import contextlib
 import itertools
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,7 +41,6 @@ class Batcher:
     def __post_init__(self) -> None:
         self.served: Served | None = None
         self.error: BaseException | None = None
-        self.lost: ModelLost | None = None  # which every later question would meet too
         self.jobs: deque[Job] = deque()
         self.waiting = 0  # texts of the jobs
         self.hurried = False
@@ -95,27 +95,28 @@ class Batcher:
         return job.answer
 
     def _work(self, opened: Callable[[], None], ended: Callable[[], None]) -> None:
+        taken: list[Job] = []
         try:
             self.served = self.open_model()
             if not self.closed:
                 opened()
-            while self.lost is None and (jobs := self._next()):
+            while taken := self._next():
                 # Group the questions that can be answered together, without those whose clients have hung up.
                 groups: dict[tuple[Any, ...], list[Job]] = {}
-                for job in jobs:
+                for job in taken:
                     if job.answer.set_running_or_notify_cancel():
                         groups.setdefault(job.question.way, []).append(job)
                 for group in groups.values():
-                    self._answer(group)
-            self.error = self.lost
+                    self._answer(self.served, group)
         except BaseException as error:
             self.error = error
         finally:
             with self.condition:
                 self.closed = True
-            for job in self.jobs:
-                if job.answer.set_running_or_notify_cancel():
-                    job.answer.set_exception(Unavailable("the server is about to end"))
+            reason = "the model is lost, and " if isinstance(self.error, ModelLost) else ""
+            for job in (*taken, *self.jobs):
+                with contextlib.suppress(InvalidStateError):  # it has its answer, or was cancelled
+                    job.answer.set_exception(Unavailable(f"{reason}the server is about to end"))
             ended()
 
     def _next(self) -> list[Job]:
@@ -134,23 +135,19 @@ class Batcher:
             self.waiting -= texts
         return taken
 
-    def _answer(self, jobs: list[Job]) -> None:
+    def _answer(self, served: Served, jobs: list[Job]) -> None:
         """Answer questions of one ``way``; where that fails, each half alone, down to the one that is at fault."""
-        assert self.served is not None
         texts = [text for job in jobs for text in job.question.texts]
         try:
-            rows = iter(self.served.answer(jobs[0].question._replace(texts=texts), self.batch_size))
-        except ModelLost as error:
-            self.lost = error
-            for job in jobs:
-                job.answer.set_exception(Unavailable("the model is lost, and the server is about to end"))
-            return
+            rows = iter(served.answer(jobs[0].question._replace(texts=texts), self.batch_size))
+        except ModelLost:  # every later question would meet it too
+            raise
         except Exception as error:
             if len(jobs) == 1:
                 return jobs[0].answer.set_exception(error)
             middle = len(jobs) // 2
-            self._answer(jobs[:middle])
-            return self._answer(jobs[middle:])
+            self._answer(served, jobs[:middle])
+            return self._answer(served, jobs[middle:])
         self.answered(len(texts))
         for job in jobs:
             job.answer.set_result([*itertools.islice(rows, len(job.question.texts))])

@@ -12,11 +12,14 @@ COMMANDS = {"cosine": cosine, "neighbours": neighbours}
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("python -m fairseq_idpg.analysis", description="What trained prompts do.")
+    program = "python -m fairseq_idpg.analysis"
+    example = f"Example: {program} {next(iter(COMMANDS))} {cosine.EXAMPLE}"
+    made = argparse.ArgumentParser(program, description="What trained prompts do.", epilog=example)
     commands = made.add_subparsers(metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
         about = (module.__doc__ or "").split("\n")[0]
-        command = commands.add_parser(name, help=about, description=about)
+        example = f"Example: {program} {name} {module.EXAMPLE}"
+        command = commands.add_parser(name, help=about, description=about, epilog=example)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     return made

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from torch import Tensor
 from tqdm import tqdm
 
 from preprocess.data_folder import DataFolder
-from preprocess.dictionary import MASK
 from preprocess.flags import aligned, named_path
 from preprocess.stats import draw_bars
 from preprocess.tasks import TASKS
@@ -34,24 +34,15 @@ from ..inference.text import load_dictionary
 from ..models.config import predicts_words
 from ..out_of_memory import put_on, usual_device
 from ..representations.kinds import GLOVE
-from ..tasks.dataset import PromptedDataset, PromptPlaces, by_length, unlabelled
+from ..tasks.dataset import PromptedDataset, by_length, place_prompts, unlabelled
 from ..tasks.folder import check_files, check_labels, read_sentences, sentence_lengths
-from ..tasks.positions import (
-    SINGLE_POSITIONS,
-    Shortener,
-    check_position,
-    first_row,
-    insertion_index,
-    kept_lengths,
-    prompt_block,
-    text_room,
-)
+from ..tasks.positions import SINGLE_POSITIONS, check_position
 from ..training.arguments import parse_overrides
 
+EXAMPLE = "STS-B-bin --path idpg.pt --baseline fine-tuning.pt --out cosines.pdf"
 TOP = (100, 200, 300)  # the paper's
 LARGEST = 2**16  # of groups, and of a batch
 HIGHEST = TASKS["STS-B"].scale  # scores are shown from 0 to this
-PANEL = (4.2, 3.8)  # inches
 
 # Where a prompt of pairs stands in a single sentence. What follows it stays the same: position 2 is in front of a
 # sentence, as 0 is, and 3 in front of the closing </s>, as 1 is.
@@ -67,38 +58,38 @@ def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
     Raise InputError for single sentences, classes, no labels, or scores outside 0 to ``largest``.
     """
     if len(data.inputs) < 2 or not data.regression:
-        found = "classes, no scores (no label/*.label)" if len(data.inputs) == 2 else "single sentences (no input1)"
-        raise InputError(f"{data.path} has {found}: give a folder of pairs with scores such as STS-B-bin")
+        content = "classes, no scores (no label/*.label)" if len(data.inputs) == 2 else "single sentences (no input1)"
+        raise InputError(f"{data.path} has {content}: give a folder of pairs with scores such as STS-B-bin")
     check_files(str(data.path), split, regression=True)
     check_labels(str(data.path), split, regression=True, combine=False, examples=len(data.rows("input0", split)))
     path = f"{data.path}/label/{split}.label"
     scores = np.array(data.targets(split), dtype=np.float64)
     outside = np.flatnonzero(~((scores >= 0) & (scores <= largest)))
     if len(outside):
-        found = scores[outside[0]]
-        remedy = "give the largest one with --largest-score" if found > largest else "negative scores have no groups"
-        raise InputError(f"{path} line {outside[0] + 1} has {found:g}, not a score from 0 to {largest:g}: {remedy}")
+        score = scores[outside[0]]
+        remedy = "give the largest one with --largest-score" if score > largest else "negative scores have no groups"
+        raise InputError(f"{path} line {outside[0] + 1} has {score:g}, not a score from 0 to {largest:g}: {remedy}")
     return scores / largest * HIGHEST
 
 
 def group_names(groups: int) -> list[str]:
-    """``[0, 1)`` ... ``[4, 5]``: all but the last without their upper end."""
+    """Return ``[0, 1)`` ... ``[4, 5]``: all but the last exclude their upper end."""
     edges = [f"{edge:.3g}" for edge in np.linspace(0, HIGHEST, groups + 1)]
     names = [f"[{low}, {high})" for low, high in zip(edges, edges[1:])]
     return [*names[:-1], names[-1][:-1] + "]"]
 
 
 def count_groups(scores: np.ndarray, groups: int) -> list[int]:
-    edges = np.linspace(0, HIGHEST, groups + 1)  # 1.4 may be 1.4000000000000001 there
-    return np.histogram(np.round(scores, 6), np.round(edges, 6))[0].tolist()
+    # Rounded, as an edge of 1.4 may be 1.4000000000000001.
+    return np.histogram(np.round(scores, 6), np.linspace(0, HIGHEST, groups + 1).round(6))[0].tolist()
 
 
 def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float | None]:
     """Return Spearman and Pearson of cosines and gold scores; None where one of them is the same for all pairs."""
     if np.ptp(cosines) == 0 or np.ptp(scores) == 0:
         return {"spearman": None, "pearson": None}
-    found = {"spearman": stats.spearmanr(cosines, scores)[0], "pearson": stats.pearsonr(cosines, scores)[0]}
-    return {name: float(value) for name, value in found.items()}
+    spearman, pearson = (measure(cosines, scores)[0] for measure in (stats.spearmanr, stats.pearsonr))
+    return {"spearman": float(spearman), "pearson": float(pearson)}
 
 
 # --- sentences of pairs, each encoded alone: <s> A </s> with the prompt in it ----------------------
@@ -109,16 +100,18 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
 
     A sentence without room beside the prompt is cut at its end (``places.shorten.cut`` says which).
     """
-    cfg, dictionary, length = loaded.task.cfg, loaded.task.source_dictionary, loaded.prompt_length
-    block = prompt_block(position, length, dictionary.index(MASK), dictionary.eos())
-    room = text_room(cfg, False, length, len(block))
-    sentences = read_sentences(data, part, split, dictionary, combine=False)
-    lengths = [sentence_lengths(sentences)]
-    kept = kept_lengths(lengths, room)
-    before = insertion_index(position, kept)
-    shorten = Shortener(lengths, kept, separators=1, random=False, seed=0)
-    places = PromptPlaces(shorten, before, block, first_row(position, before))
-    pad, tokens = dictionary.pad(), PrependTokenDataset(sentences, cfg.init_token)
+    own, dictionary = loaded.task.cfg, loaded.task.source_dictionary
+    sentences, pad = read_sentences(data, part, split, dictionary, combine=False), dictionary.pad()
+    cfg = SimpleNamespace(
+        prompt_position=position,
+        max_positions=own.max_positions,
+        separator_token=own.separator_token,
+        shorten_method="truncate",
+        shorten_data_split_list="",
+        seed=0,
+    )
+    places = place_prompts(cfg, dictionary, split, [sentence_lengths(sentences)], loaded.prompt_length)
+    tokens = PrependTokenDataset(sentences, own.init_token)
     return PromptedDataset(unlabelled(tokens, pad), places, pad=pad, arrange=by_length)
 
 
@@ -127,22 +120,21 @@ def sentence_states(loaded: LoadedModel, dataset: PromptedDataset, batch_size: i
     """Return N x d, the last layer's ``<s>`` state of each sentence, on the CPU in the data's order."""
     batches = dataset.batch_by_size(dataset.ordered_indices(), max_sentences=batch_size)
     on_gpu = next(loaded.model.parameters()).is_cuda
-    found = []
+    states = []
     for index in tqdm(batches, desc=loaded.name, unit=" batches", disable=None, leave=False):
         net_input = dataset.collater([dataset[i] for i in index])["net_input"]
         features, _ = loaded.model(**(utils.move_to_cuda(net_input) if on_gpu else net_input), features_only=True)
-        found.append(features[:, 0].float().cpu())
-    return torch.cat(found)[np.argsort(np.concatenate(batches))]
+        states.append(features[:, 0].float().cpu())
+    return torch.cat(states)[np.argsort(np.concatenate(batches))]
 
 
 def compare(loaded: LoadedModel, name: str, scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
-    """Encode the sentences of all pairs, and return what the model makes of the pairs, see ``ranked``."""
+    """Encode the sentences of all pairs, and return facts of the model and how it ranks the pairs."""
     position = 0
-    if loaded.prompt_length and args.prompt_position is not None:
-        position = args.prompt_position
-    elif loaded.prompt_length:  # what the model's own corresponds to
+    if loaded.prompt_length:
         check_position(loaded.task.cfg.prompt_position, pairs=True)
-        position = SINGLE_POSITION[loaded.task.cfg.prompt_position]
+        own = SINGLE_POSITION[loaded.task.cfg.prompt_position]
+        position = own if args.prompt_position is None else args.prompt_position
     put_on(usual_device(args.cpu), loaded.model, loaded.path)
     both = [sentence_dataset(loaded, args.data, part, args.split, position) for part in ("input0", "input1")]
     one, other = (sentence_states(loaded, dataset, args.batch_size).double() for dataset in both)
@@ -170,7 +162,7 @@ def ranked(cosines: np.ndarray, scores: np.ndarray, args: argparse.Namespace) ->
 
 
 def numbers(models: Sequence[dict[str, Any]], scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
-    """Return everything that is printed and drawn, and what it was counted from."""
+    """Return everything that is printed and drawn, and the values behind it."""
     return {
         "data": args.data,
         "split": args.split,
@@ -201,22 +193,14 @@ def report(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-# --- the plot --------------------------------------------------------------------------------------
-
-
-def new_figure(panels: int) -> Any:
-    """Return an empty figure, wide enough for ``panels`` beside each other."""
-    from matplotlib.figure import Figure  # without pyplot: no window, no global state
-
-    return Figure(figsize=(PANEL[0] * panels, PANEL[1]), layout="constrained")
-
-
 def bar_figure(results: dict[str, Any]) -> Any:
     """Return one panel for each k; in each group a bar for each model."""
+    from matplotlib.figure import Figure  # without pyplot: no window, no global state
+
     models = results["models"]
     names = [model["name"] for model in models]
     tops = list(models[0]["top"])
-    figure = new_figure(len(tops))
+    figure = Figure(figsize=(4.2 * len(tops), 3.8), layout="constrained")
     for axes, k in zip(figure.subplots(1, len(tops), squeeze=False)[0], tops):
         draw_bars(axes, list(zip(*(model["top"][k] for model in models))), names, "%d")
         title = f"top {k} of {results['pairs']:,} pairs by cosine"
@@ -231,28 +215,31 @@ def bar_figure(results: dict[str, Any]) -> Any:
 
 
 def check_options(args: argparse.Namespace, pairs: int) -> None:
-    """Raise InputError for what would only be found out after the models have run."""
+    """Raise InputError for values and files that would fail after the models have run."""
     limits = [*(("--top-k", k, pairs) for k in args.top_k or TOP), ("--groups", args.groups, LARGEST)]
     for option, value, most in (*limits, ("--batch-size", args.batch_size, LARGEST)):
         if not 1 <= value <= most:
             raise InputError(f"{option} {value}, with {pairs} pairs in {args.data} {args.split}: give 1 to {most}")
-    if args.out and args.out.suffix[1:].lower() not in new_figure(1).canvas.get_supported_filetypes():
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if args.out and args.out.suffix[1:].lower() not in FigureCanvasBase.filetypes:
         raise InputError(f"--out {args.out}: matplotlib writes no such files: name a .png, .svg or .pdf file")
     if args.out and args.json:
         check_apart("--out", args.out, "--json", args.json)
+    read = {
+        "DATA-bin": [args.data],
+        "--path": [args.path],
+        "--baseline": [args.baseline],
+        "--backbone": [args.backbone],
+    }
     for option, path in (("--out", args.out), ("--json", args.json)):
         if path is not None:
-            read = {"--path": [args.path], "--baseline": [args.baseline], "--backbone": [args.backbone]}
-            check_replaces_nothing(path, option, {"DATA-bin": [args.data], **read})
+            check_replaces_nothing(path, option, read)
             check_output(path, option)
 
 
 def refuse_other_states(cfg: Any) -> None:
-    """Raise InputError for models that have no ``<s>`` state of a single sentence, or one that says nothing of it.
-
-    M(x) of one cannot be had from a folder that holds the word vectors of pairs. A model that predicts words was
-    trained at ``<mask>``, in a template that is of pairs.
-    """
+    """Raise InputError for models without a meaningful ``<s>`` state of a single sentence."""
     reason = None
     if predicts_words(cfg):
         reason = "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"
@@ -265,8 +252,8 @@ def refuse_other_states(cfg: Any) -> None:
 def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
     dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
-    named = {"--path": args.path, **({} if args.baseline is None else {"--baseline": args.baseline})}
-    loaded = [load_trained(path, option, dictionary, overrides, refuse_other_states) for option, path in named.items()]
+    paths = {"--path": args.path, **({} if args.baseline is None else {"--baseline": args.baseline})}
+    loaded = [load_trained(path, option, dictionary, overrides, refuse_other_states) for option, path in paths.items()]
     if args.backbone is not None:
         loaded.append(load_untrained(args.backbone, dictionary))
     names = [model.name for model in loaded]

@@ -1,8 +1,7 @@
 """Which words do learnt prompts resemble? Nearest word embeddings of each prompt row, by cosine.
 
-The rows of the input (layer 0) stand among word embeddings. A generator's (IDPG) differ from input to input: its output
-bias is what all inputs share, and with --data the rows that it generates for some examples are shown too. A method says
-of its own rows what they are (``PromptMethod.shared``).
+The rows of the input (layer 0) stand among word embeddings. A generator's rows (IDPG) differ from input to input: its
+output bias is what all inputs share, and with --data the rows that it generates for some examples are shown too.
 """
 
 import argparse
@@ -26,6 +25,7 @@ from ..methods.registry import find_preset
 from ..representations.kinds import sentence_representation
 from ..training.arguments import parse_overrides
 
+EXAMPLE = "idpg.pt --data STS-B-bin --examples 5"
 REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or prompt-tuning"
 
 
@@ -36,15 +36,12 @@ def generated_rows(model: Any, method: PromptMethod, net_input: dict[str, Tensor
     if m_of_x is None and method.representation is not None:
         m_of_x = sentence_representation(model.encoder, net_input["src_tokens"], kind=method.representation)
     _, extra = model(**net_input, features_only=True, return_all_hiddens=True)
-    below = States(extra["inner_states"][layer])  # its <s> is what the generator reads with previous-layer
+    below = States(extra["inner_states"][layer])  # with previous-layer the generator reads its <s>
     return method.begin_pass(m_of_x)(layer, below)
 
 
 def check_method(cfg: Any, with_data: bool) -> None:
-    """Raise InputError, before anything large is built, for methods whose prompt has no rows among word embeddings.
-
-    Also if ``with_data`` and the prompt does not depend on the input.
-    """
+    """Raise InputError for methods without rows that all inputs share, and ``with_data`` for those without others."""
     method = getattr(cfg, "method", None)
     kinds = find_preset(method).methods if method else ()
     kind = next((kind for kind in kinds if issubclass(kind, PromptMethod)), None)

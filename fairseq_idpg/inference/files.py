@@ -1,6 +1,5 @@
 """Read files of sentences, hold predictions, and write files of predictions."""
 
-import codecs
 import contextlib
 import io
 import json
@@ -26,7 +25,7 @@ logger = logging.getLogger(__name__)
 Text = str | Sequence[str]  # a sentence, or the two of a pair
 
 
-# --- texts: a sentence in each line, a pair in two columns, or a JSON value; other lines are refused -----------------
+# --- texts: a sentence in each line, a pair in two columns, or a JSON value ---------------------------------------
 
 STANDARD_INPUT = "-"
 KEYS = ("sentence", "sentence1", "sentence2")  # GLUE's
@@ -42,14 +41,13 @@ class TextLine(NamedTuple):
 
 
 class StandardInput:
-    """What arrives on standard input, when it arrives; ``lines``: how many have come to their end."""
+    """A stream of what has arrived on standard input; ``lines``: how many have come to their end."""
 
     def __init__(self) -> None:
         self.stream: Any = sys.stdin
         self.lines = 0
 
     def read(self, size: int) -> bytes:
-        """Return what there is, up to ``size`` bytes; nothing at the end."""
         data = self.stream.buffer.read1(size)
         self.lines += data.count(b"\n")
         return data
@@ -78,13 +76,14 @@ class TextFile:
         return f"{self.source.name} line {number}"
 
     def lines(self) -> Iterator[TextLine]:
-        """Yield all texts, and warn of the first that looks quoted as in csv; raise InputError, which names the line,
-        where one is not text, is empty or not of the layout, or is of a table.
+        """Yield all texts, and warn of the first that looks quoted as in csv.
+
+        Raise InputError, which names the line, where one is not text, is empty, of another layout or of a table.
         """
-        read, told, kind = LAYOUTS[self.layout], self.layout == "jsonl", None
+        warned, kind = self.layout == "jsonl", None
         for number, line in self.source.lines():
             try:
-                text = read(line)
+                text = LAYOUTS[self.layout](line)
                 check_filled(text)
                 if self.layout != "jsonl":
                     check_is_no_table(text, number)
@@ -93,11 +92,11 @@ class TextFile:
             except ValueError as error:
                 raise InputError(f"{self.name(number)}: {error}") from None
             kind = type(text)
-            if not told and any(map(CSV_QUOTED.fullmatch, sentences_of(text))):
-                told = True
+            if not warned and any(map(CSV_QUOTED.fullmatch, sentences_of(text))):
+                warned = True
                 logger.warning(
-                    f"{self.name(number)} looks quoted as in csv, and texts keep their quotes; if these are not the "
-                    "texts' own, give JSON lines"
+                    f"{self.name(number)} looks quoted as in csv, and the quotes are read as part of the text: if they "
+                    "are not, give JSON lines"
                 )
             yield TextLine(number, text)
 
@@ -121,14 +120,14 @@ def sentences_of(text: Text) -> Sequence[str]:
 
 
 def check_is_no_table(text: Text, number: int) -> None:
-    """Raise ValueError for a line that names columns, whose answer would move all others, or is of a table."""
+    """Raise ValueError for the header of a table, whose answer would move all others, and for a row of one."""
     parts = sentences_of(text)
     if tuple(map(str.lower, parts)) in HEADERS and (number == 1 or len(parts) == 2):  # files with headers may be joined
-        raise ValueError("it names columns: leave it out, or give JSON lines if it is a text of its own")
+        raise ValueError("it names columns: leave it out, or give JSON lines if it is a text")
     if number == 1 and isinstance(text, str) and "\t" in text:
         raise ValueError(
-            "it has a tab, as those of a table have: give --pairs tab for the two columns of a pair, a sentence alone "
-            "in each line, or JSON lines if the tab is part of it"
+            "it has a tab, like a row of a table: give --pairs tab for the two columns of a pair, a sentence alone in "
+            "each line, or JSON lines if the tab is part of it"
         )
 
 
@@ -142,15 +141,15 @@ def check_filled(text: Text) -> None:
 
 
 def of_columns(line: str) -> Text:
-    """``first<tab>second``; raises ValueError for other lines."""
-    fields = line.split("\t")
-    if len(fields) != 2:
-        raise ValueError(f"{len(fields)} columns instead of the 2 of a pair: mend the line")
-    return (fields[0], fields[1])
+    """Return the pair of a line ``first<tab>second``; raise ValueError for other lines."""
+    first, *others = line.split("\t")
+    if len(others) != 1:
+        raise ValueError(f"{1 + len(others)} columns instead of the 2 of a pair: mend the line")
+    return (first, others[0])
 
 
 def of_json(line: str) -> Text:
-    """Return the text of a line of JSON, see ``of_value``; raise ValueError for what is not JSON, too."""
+    """Return the text of a line of JSON, see ``of_value``; raise ValueError for other lines."""
     try:
         value = json.loads(line, object_pairs_hook=distinct) if line.strip() else ""
     except (ValueError, RecursionError) as error:
@@ -164,15 +163,14 @@ def of_value(value: Any) -> Text:
     Raise ValueError where it has another form, or half of a surrogate pair.
     """
     if isinstance(value, dict):
-        one, *both = map(value.get, KEYS)
-        value = both if one is None else one if both == [None, None] else None
-    if is_text(value):
-        return value
-    if isinstance(value, list) and len(value) == 2 and all(map(is_text, value)):
-        return (value[0], value[1])
-    if any(isinstance(part, str) and not is_text(part) for part in (value if isinstance(value, list) else [value])):
-        raise ValueError("it has half of a surrogate pair, which is no sign: cut texts between signs")
-    raise ValueError(f"not {JSON_FORM}")
+        single, *pair = map(value.get, KEYS)
+        value = pair if single is None else single if pair == [None, None] else None
+    parts = value if isinstance(value, list) and len(value) == 2 else [value]
+    if not all(isinstance(part, str) for part in parts):
+        raise ValueError(f"not {JSON_FORM}")
+    if not all(map(is_text, parts)):
+        raise ValueError("it has half of a surrogate pair, which is no character: cut texts between characters")
+    return value if isinstance(value, str) else (value[0], value[1])
 
 
 LAYOUTS: dict[str, Callable[[str], Text]] = {"lines": str, "tab": of_columns, "jsonl": of_json}
@@ -210,8 +208,8 @@ class Prediction:
         return None if self.label is None else self.probabilities[self.label]
 
     def plain(self) -> dict[str, Any]:
-        """Return values that JSON knows: label, probability and probabilities, or score; ``cut`` where the text was;
-        words and layers of the prompt rows.
+        """Return what JSON knows: label, probability and probabilities, or score; ``cut`` where the text was; words and
+        layers of the prompt rows.
         """
         values: dict[str, Any] = {"score": self.score}
         if self.label is not None:
@@ -224,56 +222,55 @@ class Prediction:
         return values
 
 
-# what a model says of a text, or what each of several tasks does, by their names
-Found = Prediction | dict[str, Prediction]
+Answer = Prediction | dict[str, Prediction]  # of a model, or of each of several tasks by their names
 
 
 # --- files of predictions: a table with a header, or a JSON object in each line ------------------------------------
 
+FORMATS = ("tsv", "csv", "jsonl")
 MUST_BE_QUOTED = set(',"\r\n')
 CONTROLS = map(chr, (*range(32), *range(127, 160)))
 BREAKS = str.maketrans({**{sign: repr(sign)[1:-1] for sign in CONTROLS}, "\t": " ", "\n": " ", "\r": " "})
 JSON_CONTROLS = {number: f"\\u{number:04x}" for number in range(127, 160)}  # which json leaves as they are
 
 
-def row(found: Found) -> dict[str, Any]:
+def row(answer: Answer) -> dict[str, Any]:
     """Return ``Prediction.plain`` (of several tasks: ``tasks``, these of each), and the sentences by GLUE's names."""
-    if isinstance(found, Prediction):
-        values, text = found.plain(), found.text
+    if isinstance(answer, Prediction):
+        values, text = answer.plain(), answer.text
     else:
-        values = {"tasks": {task: prediction.plain() for task, prediction in found.items()}}
-        text = next(iter(found.values())).text
+        values = {"tasks": {task: prediction.plain() for task, prediction in answer.items()}}
+        text = next(iter(answer.values())).text
     return {**values, **({KEYS[0]: text} if isinstance(text, str) else dict(zip(KEYS[1:], text)))}
 
 
-def cells(found: Found) -> dict[str, str]:
+def cells(answer: Answer) -> dict[str, str]:
     """Return the columns of a table, of several tasks TASK.label and so on, with the probability of the label alone.
 
-    Names of tasks and classes are a stranger's, perhaps: control characters in them are written as in Python.
+    Names of tasks and classes may be a stranger's: control characters in them are written as in Python.
     """
-    values = row(found)
+    values = row(answer)
     of_tasks = values.pop("tasks", {})
-    columns = {f"{task}.{name}": value for task, answer in of_tasks.items() for name, value in answer.items()}
-    values = {name: value for name, value in {**columns, **values}.items() if not isinstance(value, (dict, bool))}
-    texts = {name: value if isinstance(value, str) else f"{value:.6f}" for name, value in values.items()}
+    columns = {f"{task}.{name}": value for task, own in of_tasks.items() for name, value in own.items()}
+    texts = {
+        name: value if isinstance(value, str) else f"{value:.6f}"
+        for name, value in {**columns, **values}.items()
+        if not isinstance(value, (dict, bool))
+    }
     return {
         name.translate(BREAKS): text.translate(BREAKS) if name.endswith("label") else text
         for name, text in texts.items()
     }
 
 
-def tsv_row(values: Iterable[str]) -> str:
-    """Return a row whose tabs and line ends became spaces; other control characters are written as in Python."""
-    return "\t".join(value.translate(BREAKS) for value in values) + "\n"
+def table_row(values: Iterable[str], form: str) -> str:
+    """Return a row of tsv, whose tabs and line ends became spaces, or of csv.
 
-
-def csv_row(values: Iterable[str]) -> str:
-    """Return a row; a CR, too, is quoted, which Python's csv.writer does not do where rows end with LF."""
+    A CR, too, is quoted, which Python's csv.writer does not do where rows end with LF.
+    """
+    if form == "tsv":
+        return "\t".join(value.translate(BREAKS) for value in values) + "\n"
     return ",".join('"{}"'.format(v.replace('"', '""')) if MUST_BE_QUOTED & set(v) else v for v in values) + "\n"
-
-
-TABLES: dict[str, Callable[[Iterable[str]], str]] = {"tsv": tsv_row, "csv": csv_row}
-FORMATS = (*TABLES, "jsonl")
 
 
 @dataclass
@@ -284,19 +281,19 @@ class Writer:
     form: str
     written: int = 0
 
-    def write(self, predictions: Iterable[Found]) -> None:
-        for found in predictions:
+    def write(self, answers: Iterable[Answer]) -> None:
+        for answer in answers:
             if self.form == "jsonl":
-                self.file.write(json.dumps(row(found), ensure_ascii=False).translate(JSON_CONTROLS) + "\n")
+                self.file.write(json.dumps(row(answer), ensure_ascii=False).translate(JSON_CONTROLS) + "\n")
             else:
-                values, as_row = cells(found), TABLES[self.form]
-                self.file.write(("" if self.written else as_row(values)) + as_row(values.values()))
+                values = cells(answer)
+                header = "" if self.written else table_row(values, self.form)
+                self.file.write(header + table_row(values.values(), self.form))
             self.written += 1
 
 
 def standard_output() -> IO[str]:
     """Return the stream for predictions, in UTF-8 as files are, whatever the locale says."""
-    stream: Any = sys.stdout
-    if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
-        stream.reconfigure(encoding="utf-8")  # what stands in its place in a notebook takes any character
-    return stream
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook has another one, which takes any character
+        sys.stdout.reconfigure(encoding="utf-8")
+    return sys.stdout

@@ -41,7 +41,7 @@ class SplitPredictions:
         return self.outputs.argmax(1) if self.label_names else self.outputs
 
     def chosen(self, questions: Questions) -> np.ndarray:
-        """Return N class indices: that of the label 1 for the likeliest example of a question, that of 0 for others."""
+        """Return N class indices: label 1 for the likeliest example of each question, label 0 for the others."""
         one = self.label_names.index("1")
         logits = self.outputs.astype(np.float64)
         return np.where(chosen(questions, logits[:, one] - logits[:, 1 - one]), one, 1 - one)
@@ -50,8 +50,8 @@ class SplitPredictions:
         """Return columns: class and probabilities in the order of ``label_names``, or score in the task's own scale.
 
         Rows that are ``left_out`` (see ``DataFolder.left_out``) have a line too, so that rows keep their places: empty
-        columns, or nan for a score, since readers of tables pass over lines with nothing in them. With ``questions``
-        one example of each is chosen.
+        columns, or nan for a score, since readers of tables pass over empty lines. With ``questions`` one example of
+        each is chosen.
         """
         if self.label_names:
             empty, answers = "\t" * len(self.label_names), self.answers if questions is None else self.chosen(questions)
@@ -69,14 +69,14 @@ def load_on_folder(
 ):
     """Return (model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one.
 
-    ``truncate`` cuts examples that are too long at their ends. Raise InputError as ``load_state``, ``check_is_ours``
-    and ``check_int8`` do, and where nothing says what the classes are called or the model does not fit into memory.
+    ``truncate``: cut examples that are too long at their ends; ``overrides``: options of the checkpoint. Raise
+    InputError as ``load_state``, ``check_is_ours`` and ``check_int8`` do, and where nothing names the classes, or the
+    model does not fit into memory.
     """
     device = usual_device(cpu)
     if int8:
         check_int8(device, [name for name in NO_CACHES if overrides.get(name)])
-    changed = {"data": data, **NO_CACHES, **overrides}
-    state = load_state(checkpoint, "--path", changed)
+    state = load_state(checkpoint, "--path", {"data": data, **NO_CACHES, **overrides})
     check_is_ours(state, f"--path {checkpoint}")
     keep_beginnings(state["cfg"].task, truncate)
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], state=state)
@@ -105,15 +105,17 @@ def questions_of(task: Any, split: str) -> Questions:
 
 @torch.no_grad()
 def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> SplitPredictions:
-    """Run a loaded model over a split, in batches of similar length. Raise InputError where a batch does not fit into
-    memory, a prediction is not finite, or the backbone's file was written to.
+    """Run a loaded model over a split, in batches of similar length.
+
+    Raise InputError where a batch does not fit into memory, a prediction is not finite, or the backbone's file was
+    written to.
     """
     dataset = task.load_dataset(split, need_labels=False)
     head = task.cfg.classification_head_name
     task.begin_valid_epoch(0, model)
     batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
     device = next(model.parameters()).device
-    outputs: dict[int, np.ndarray] = {}
+    outputs: dict[int, np.ndarray] = {}  # by the number of the example
     targets: dict[int, float] = {}
     for sample in tqdm(batches, desc=split, unit="batch", disable=None if progress else True):
         inputs = utils.move_to_cuda(sample["net_input"], device) if device.type == "cuda" else sample["net_input"]
@@ -133,7 +135,7 @@ def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progr
             f"{len(unusable)} of {len(rows)} predictions of split {split} are not finite, the first that of line "
             f"{unusable[0] + 1}: give another checkpoint"
         )
-    labels = None if not targets else np.asarray([targets[i] for i in range(len(dataset))])
+    gold = np.asarray([targets[i] for i in range(len(dataset))]) if targets else None
     if task.cfg.regression_target:
-        return SplitPredictions(rows[:, 0], labels, [], scale)
-    return SplitPredictions(rows, labels, class_names(task.label_dictionary))
+        return SplitPredictions(rows[:, 0], gold, [], scale)
+    return SplitPredictions(rows, gold, class_names(task.label_dictionary))

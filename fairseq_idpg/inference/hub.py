@@ -20,8 +20,10 @@ Span = tuple[int, int]  # of the tokens of a sentence and its </s>: the first, a
 def from_pretrained(
     path: str | Path, checkpoint_file: str, data: str | None = None, **options: Any
 ) -> "IDPGHubInterface":
-    """Return the model in ``path/checkpoint_file``, or of a folder to share. ``data``: from ``path`` on where it begins
-    with a dot, as in fairseq. ``options``: as of ``load``; on the CPU unless they name a ``device``.
+    """Return the model in ``path/checkpoint_file``, or of a folder to share.
+
+    ``data``: from ``path`` on where it begins with a dot, as in fairseq; ``options``: as of ``load``; on the CPU unless
+    they name a ``device``.
     """
     if data is not None and str(data).startswith("."):
         data = os.path.abspath(Path(path, data))
@@ -34,7 +36,7 @@ class IDPGHubInterface(nn.Module):
     """A trained model by fairseq's names, for every method: ``encode``, ``extract_features``, ``predict``.
 
     Tokens are what the text becomes, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``: prompts are put among them, and
-    taken out of the features again. Gradients are those of the caller's mode. ``predictor.predict`` takes sentences.
+    taken out of the features again. ``predictor.predict`` takes sentences.
     """
 
     def __init__(self, predictor: Predictor):
@@ -49,8 +51,8 @@ class IDPGHubInterface(nn.Module):
 
     def encode(self, sentence: str, *second: str) -> Tensor:
         """Return the tokens of a sentence, or of a pair; raise InputError for one where the model reads the other."""
-        (given,) = self.predictor.check([(sentence, *second)])
-        ids = self.predictor.text.encode(given.sentences)
+        (checked,) = self.predictor.check([(sentence, *second)])
+        ids = self.predictor.text.encode(checked.sentences)
         cfg = self.task.cfg
         between = [] if cfg.separator_token is None else [torch.tensor([cfg.separator_token])]
         return torch.cat([torch.tensor([cfg.init_token]), ids[0], *(part for b in ids[1:] for part in (*between, b))])
@@ -78,8 +80,8 @@ class IDPGHubInterface(nn.Module):
         features, extra = self.model(**net_input, features_only=True, return_all_hiddens=return_all_hiddens)
         self.model.check_backbone()
         states = [inner.transpose(0, 1) for inner in extra["inner_states"]] if return_all_hiddens else [features]
-        of_text = [every[kept].view(len(rows), -1, every.size(2)) for every in states]
-        padded = [F.pad(every, (0, 0, 0, rows.size(1) - every.size(1))) for every in of_text]
+        of_text = [layer[kept].view(len(rows), -1, layer.size(2)) for layer in states]
+        padded = [F.pad(layer, (0, 0, 0, rows.size(1) - layer.size(1))) for layer in of_text]
         return padded if return_all_hiddens else padded[0]
 
     def register_classification_head(self, name: str, num_classes: int | None = None, **options: Any) -> None:
@@ -116,14 +118,13 @@ class IDPGHubInterface(nn.Module):
     def _sentences(self, row: Tensor, name: str) -> list[Span]:
         """Return where the sentences stand among T tokens, their ``</s>`` included."""
         dictionary, cfg, pairs = self.predictor.text.dictionary, self.task.cfg, bool(self.predictor.record.pairs)
-        ids = row[: int(row.ne(dictionary.pad()).sum())].tolist()
-        first = ids.index(dictionary.eos()) + 1 if dictionary.eos() in ids else 0
+        eos, ids = dictionary.eos(), row[: int(row.ne(dictionary.pad()).sum())].tolist()
+        first = ids.index(eos) + 1 if eos in ids else 0
         between = [] if cfg.separator_token is None or not pairs else [cfg.separator_token]
         spans = [(1, first), (first + len(between), len(ids))][: 2 if pairs else 1]
-        start, end = spans[-1]
-        whole = ids[:1] == [cfg.init_token] and ids[first : first + len(between)] == between and end == len(ids)
-        ends = [at for at in range(start, end) if ids[at] == dictionary.eos()]
-        if not whole or ends != [end - 1] or dictionary.pad() in ids:
+        parts = [ids[start:end] for start, end in spans]
+        whole = [cfg.init_token, *parts[0], *(token for part in parts[1:] for token in (*between, *part))] == ids
+        if not whole or dictionary.pad() in ids or any(part.count(eos) != 1 or part[-1] != eos for part in parts):
             form = "<s> A </s> </s> B </s>" if between else "<s> A </s> B </s>" if pairs else "<s> A </s>"
             raise InputError(
                 f"{name}: these are not {form}, which this model reads, with pads behind it: make them with encode"

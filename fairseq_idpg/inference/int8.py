@@ -20,7 +20,7 @@ LINEARS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_att
 
 
 def steps(extent: Tensor) -> Tensor:
-    """Return the size of a step, such that ``LARGEST`` of them are ``extent``; not 0, which rows of pads may be."""
+    """Return the step of which ``LARGEST`` make ``extent``; above 0, also for rows of zeros."""
     return (extent / LARGEST).clamp_(min=torch.finfo(extent.dtype).tiny)
 
 
@@ -50,6 +50,7 @@ class Int8Linear(nn.Module):
             raise InputError("a model in int8 is for prediction and has no gradient: load it without int8")
         rows = x.flatten(0, -2)
         least, most = rows.amin(1, keepdim=True), rows.amax(1, keepdim=True)
+        # A token's values lie from middle - 127 steps to middle + 127 steps.
         step, middle = steps((most - least) / 2), (most + least) / 2
         numbers = (rows - middle).div_(step).round_().to(torch.int8)
         out = torch._int_mm(numbers, self.numbers.t()).to(x.dtype).mul_(step)
@@ -70,13 +71,12 @@ def multiplies_exactly() -> bool:
 
     Without instructions for them (VNNI, AMX) torch's library adds pairs of products in 16 bits, which overflow.
     """
-    draw = torch.Generator().manual_seed(0)
-    numbers = torch.randint(-LARGEST, LARGEST + 1, (16, 64), generator=draw)
+    numbers = torch.randint(-LARGEST, LARGEST + 1, (16, 64), generator=torch.Generator().manual_seed(0))
     extremes = torch.full((1, 64), LARGEST)
     whole = torch.cat([numbers, extremes, -extremes])
     return all(
         torch.equal(torch._int_mm(some.to(torch.int8), whole.to(torch.int8).t()).long(), some @ whole.t())
-        for some in (whole, extremes, numbers[:1])
+        for some in (whole, extremes, numbers[:1])  # one row and several rows take different ways in torch
     )
 
 
@@ -88,6 +88,6 @@ def check_int8(device: torch.device, caches: Sequence[str] = ()) -> None:
     elif caches:
         reason = f"and {flag_name(caches[0])}, which holds float32's states: leave one of them out"
     elif not multiplies_exactly():
-        reason = "needs a CPU with instructions for it (VNNI, AMX), which this one has not: leave it out"
+        reason = "needs a CPU with instructions for it (VNNI, AMX), which this one lacks: leave it out"
     if reason:
         raise InputError(f"`int8` {reason}")

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -63,33 +63,29 @@ def load(
     Args:
         checkpoint: what fairseq-train saved, or a folder that ``python -m fairseq_idpg.export`` made of it. Or a list
             of such, or {name of a task: such}: their tasks share one backbone in memory.
-        device: where the model goes; default: a GPU if there is one.
+        device: default: a GPU if there is one.
         backbone: the backbone's model.pt, if it has moved since the training.
         fp16: compute in half precision, on a GPU.
-        vocab: folder of the encoder's files, if they have moved; the default is to look where they were when the data
-            was made, beside the backbone and beside the checkpoint.
+        vocab: folder of the encoder's files, if they have moved; default: where they were when the data was made,
+            beside the backbone, or beside the checkpoint.
         vectors: file of the word vectors that the model was trained on, for methods that read them (GloVe).
         truncate: cut texts that are too long at their ends, although the model was trained on whole ones.
         int8: compute in int8, on a CPU that has instructions for it: faster, with other rounding; see ``int8.py``.
 
-    Raises:
-        InputError: a file is missing, damaged, or not the one that the model was trained with; the model does not fit
-            into memory; tasks cannot share a backbone.
+    Raise InputError where a file is missing, damaged, or not the one that the model was trained with; where the model
+    does not fit into memory; and where tasks cannot share a backbone.
     """
     options: dict[str, Any] = {"device": device, "fp16": fp16, "truncate": truncate, "int8": int8}
     options.update(backbone=backbone, vocab=vocab, vectors=vectors)
     if isinstance(checkpoint, (str, Path)):
         return open_checkpoint(str(checkpoint), **options)
     named = checkpoint.items() if isinstance(checkpoint, Mapping) else ((None, path) for path in checkpoint)
-    return open_many(named, **options)
+    return open_many(list(named), **options)
 
 
-def open_many(checkpoints: Iterable[tuple[str | None, Any]], **options: Any) -> ManyTasks:
-    """Return the tasks of checkpoints, by the names that they are given, if any; see ``load`` and ``ManyTasks.add``."""
-    many = ManyTasks(partial(open_checkpoint, shares=True, **options))
-    for name, path in checkpoints:
-        many.add(path, name)
-    return many
+def open_many(checkpoints: Sequence[tuple[str | None, Any]], **options: Any) -> ManyTasks:
+    """Return the tasks of checkpoints, by the names that they are given, if any; see ``load``."""
+    return ManyTasks(partial(open_checkpoint, shares=len(checkpoints) > 1, **options), checkpoints)
 
 
 def open_checkpoint(
@@ -109,22 +105,26 @@ def open_checkpoint(
     ``shares``: the backbone is for several tasks, so that no method is merged into it.
     """
     what = f"checkpoint {path}"
+    # The device of a tensor, as torch completes "cuda" to "cuda:0".
     target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
     if fp16 and target.type == "cpu":
         raise InputError("`fp16` is for a GPU, and this model would be on the CPU: leave it out")
     if int8:
         check_int8(target)
 
-    # What the checkpoint holds, with its files where they are now; some checkpoints have the backbone in them.
+    # What the checkpoint holds, with its files where they are now. Some checkpoints have the backbone in them.
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
     state = load_state(path, "checkpoint", {**NO_CACHES, **moved})
     check_is_ours(state, what)
     record, cfg = recorded(state, what), state["cfg"]
     options = cfg.model
     if not os.path.isfile(options.backbone or "") and not (options.save_full_model or options.no_freeze_backbone):
-        raise InputError(
-            f"the backbone of {what}, {options.backbone}, is not there: say with `backbone` where it is now"
-        )
+        folder = Path(options.backbone or "")
+        problem, remedy = "is not there", "say with `backbone` where it is now"
+        if options.backbone and folder.is_dir():
+            files = sorted(folder.glob("*.pt"), key=lambda file: file.name != "model.pt")
+            problem, remedy = "is a folder", f"name the file in it, `backbone` {next(iter(files), folder / 'model.pt')}"
+        raise InputError(f"the backbone of {what}, {options.backbone}, {problem}: {remedy}")
 
     # The encoder may be where the training data says, beside the backbone, or beside the checkpoint.
     likely = [Path(os.path.abspath(place)).parent for place in (options.backbone, path) if place]
@@ -134,13 +134,13 @@ def open_checkpoint(
     text = find_text_encoder(record, vocab, likely, what)
 
     keep_beginnings(cfg.task, truncate)
-    with torch.random.fork_rng(devices=[]):  # a model draws its initial values
+    with torch.random.fork_rng(devices=[]):  # a model draws its initial values: the caller's draws stay the same
         loaded = build_trained(state, path, "checkpoint", text.dictionary)
     model, task, template = loaded.model, loaded.task, None
     if predicts_words(options):
-        found, words = find_phrasing(options, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
+        phrasing, words = find_phrasing(options, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
         model.predict_words(cfg.task.classification_head_name, words)
-        template = task.template = replace(found, behind_space=text.behind_space)
+        template = task.template = replace(phrasing, behind_space=text.behind_space)
     if not shares:
         model.merge_method()
     means = find_vectors(vectors, model, record, text)
@@ -162,17 +162,14 @@ def recorded(state: dict[str, Any], what: str) -> Record:
 
 
 def keep_beginnings(cfg: Any, truncate: bool) -> None:
-    """Let texts that may be cut lose their ends: what is kept of one must not depend on its number in a file.
+    """Cut texts at their ends where the training cut them anywhere; with ``truncate`` even where it cut none.
 
-    ``truncate``: all may be cut, whatever the training allowed.
+    What is kept of a text must not depend on its number in a file.
     """
     if truncate:
         cfg.shorten_data_split_list = ""
     if truncate or str(cfg.shorten_method) == "random_crop":
         cfg.shorten_method = "truncate"
-
-
-# --- a model to look at ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -206,9 +203,9 @@ def load_trained(
 
     Args:
         option: the option that named ``path``, for errors.
-        dictionary: of the text that the model will read. None: it will read examples of ``overrides["data"]`` as in
+        dictionary: of the text that the model will read. None: it reads examples of ``overrides["data"]`` as in
             training, in a template and with word vectors; data that it was not made for is refused.
-        overrides: values that replace those of the checkpoint's configuration; a "data" that is not given stays.
+        overrides: values that replace those of the checkpoint's configuration.
         check: sees the model's configuration before anything large is built, and may refuse it.
 
     Raise InputError as ``load_state`` does, and where the model does not fit ``dictionary`` or its backbone is missing.
@@ -222,35 +219,31 @@ def load_trained(
 
 
 def build_trained(state: dict[str, Any], path: str, option: str, dictionary: Dictionary) -> LoadedModel:
-    """Return the model of a checkpoint that was read; arguments and errors are those of ``load_trained``."""
+    """Return the model of a checkpoint that was read; see ``load_trained``."""
     cfg = state["cfg"]
     if cfg.task.init_token is None:
         raise InputError(f"{option} {path} was trained without --init-token, so that it has no <s> state: give another")
-    # not setup_task: the text may have other labels, or none, than the data that the model was trained on
+    # setup_task would read the data's labels: the text may have others than the training data, or none.
     name = cfg.task._name
     complete = merge_with_parent(TASK_DATACLASS_REGISTRY[name](), cfg.task)  # an older checkpoint lacks newer options
     record = saved_record(state["model"], f"{option} {path}")
     names = [] if record is None else record.labels or []
-    # fairseq's recipe reads the name of class i at nspecial + i; of scores its label dictionary is that of the text
+    # fairseq reads the name of class i at nspecial + i; for scores its label dictionary is that of the text.
     labels = dictionary if complete.regression_target else task_dictionary([*SPECIAL, *names])
     task = TASK_REGISTRY[name](complete, dictionary, labels)
     task.model_record = record
     try:
         (model,), _, _ = load_model_ensemble_and_task([path], state=state, task=task)
     except (RuntimeError, ConfigAttributeError) as error:
-        reason = reason_of(error)
         raise InputError(
-            f"{option} {path} cannot be loaded with a dictionary of {len(dictionary)} symbols ({reason}): give data "
-            "and checkpoint of one backbone, trained with this version"
+            f"{option} {path} cannot be loaded with a dictionary of {len(dictionary)} symbols ({reason_of(error)}): "
+            "give data and checkpoint of one backbone, trained with this version"
         ) from None
     return LoadedModel(getattr(cfg.model, "method", None) or cfg.model._name, path, model.eval(), task)
 
 
 def load_untrained(path: str, dictionary: Dictionary) -> LoadedModel:
-    """Return the untouched backbone: nothing injected, nothing trained.
-
-    Raise InputError where it is missing, does not record its size, or has another dictionary.
-    """
+    """Return the untouched backbone; raise InputError where it is missing or does not fit ``dictionary``."""
     backbone = read_backbone(backbone_path(path))
     positions = backbone.args.get("max_positions", 512)
     options = open_options(**backbone.sizes, max_positions=positions, method="head-only", backbone=path)

@@ -1,7 +1,6 @@
 """Several tasks on one backbone: each text is represented once for all of them, and answered by each."""
 
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..backbone.weights import GEOMETRY
@@ -9,7 +8,7 @@ from ..errors import InputError
 from ..models.config import predicts_words
 from ..saving.record import symbols_fingerprint
 from .files import Prediction, Text
-from .predictor import Predictor, Reading, in_batches, listed, numbered
+from .predictor import Predictor, as_list, in_batches, numbered
 
 Answers = dict[str, Prediction]  # by the names of tasks
 
@@ -17,15 +16,25 @@ Answers = dict[str, Prediction]  # by the names of tasks
 class ManyTasks:
     """Trained models that share one backbone, each with its own method, head, prompt length, position and labels.
 
-    Tasks may be added and dropped while threads predict: a prediction has the tasks of its beginning.
-    ``open_checkpoint`` reads a checkpoint, its method not merged into the backbone.
+    ``checkpoints``: the name that a task is given, if any, and its checkpoint; ``open_checkpoint``: reads one, its
+    method not merged into a backbone that is shared. Raise InputError as ``load`` does, and where a name is missing or
+    stands twice, or a backbone is another one or is trained.
     """
 
-    def __init__(self, open_checkpoint: Callable[[str], Predictor]):
-        self.open_checkpoint = open_checkpoint
-        self.tasks: Mapping[str, Predictor] = {}
-        self.first: Predictor | None = None  # whose backbone all have; it stays when its task is dropped
-        self.lock = threading.Lock()
+    def __init__(self, open_checkpoint: Callable[[str], Predictor], checkpoints: Sequence[tuple[str | None, Any]]):
+        self.tasks: dict[str, Predictor] = {}
+        for name, checkpoint in checkpoints:
+            predictor = open_checkpoint(str(checkpoint))
+            if len(checkpoints) > 1:
+                self._share_backbone(predictor, f"checkpoint {checkpoint}")
+            task = name or predictor.record.task
+            if not task or task in self.tasks:
+                problem = f"there is a task {task} already" if task else "it does not record the name of its task"
+                raise InputError(
+                    f"checkpoint {checkpoint}: {problem}: give it another, NAME={checkpoint} (in Python {{'NAME': "
+                    "CHECKPOINT}})"
+                )
+            self.tasks[task] = predictor
 
     @property
     def names(self) -> list[str]:
@@ -33,51 +42,30 @@ class ManyTasks:
 
     def __getitem__(self, name: str) -> Predictor:
         """One task; its ``predict`` gives features and prompts too."""
-        return self._chosen(name)[name]
+        return self._select(name)[name]
 
-    def add(self, checkpoint: Any, name: str | None = None) -> str:
-        """Add the task of a checkpoint, and return its name: ``name``, or what the checkpoint records. Raise InputError
-        as ``load`` does, and where the name is missing or another task's, or the backbone is another or is trained.
-        """
-        what = f"checkpoint {checkpoint}"
-        predictor = self.open_checkpoint(str(checkpoint))
-        task, cfg, reason = name or predictor.record.task, predictor.model.args, None
+    def _share_backbone(self, predictor: Predictor, what: str) -> None:
+        """Give a model the backbone of the first one; raise InputError where it needs another."""
+        cfg, reason = predictor.model.args, None
         if predictor.model.trains_encoder:
             trained = "--no-freeze-backbone" if cfg.no_freeze_backbone else f"--method {cfg.method}"
             reason = f"{trained} trains weights of the backbone, which cannot be shared with other tasks"
         elif predicts_words(cfg):
             reason = f"--predict-with {cfg.predict_with} shares no backbone with other tasks"
+        first = next(iter(self.tasks.values()), predictor)
+        for (fact, own), shared in zip(shared_facts(predictor).items(), shared_facts(first).values()):
+            if own != shared:
+                reason = reason or f"its {fact}, {own}, is not that of the other tasks, {shared}"
         if reason:
             raise InputError(f"{what}: {reason}: load it alone")
-        with self.lock:
-            if not task or task in self.tasks:
-                problem = f"there is a task {task} already" if task else "it does not record the name of its task"
-                raise InputError(
-                    f"{what}: {problem}: give it another, NAME={checkpoint} (in Python {{'NAME': CHECKPOINT}})"
-                )
-            self.first = self.first or predictor
-            shared = facts(self.first)
-            for fact, own in facts(predictor).items():
-                if own != shared[fact]:
-                    raise InputError(
-                        f"{what}: its {fact}, {own}, is not that of the other tasks, {shared[fact]}: load it alone"
-                    )
-            predictor.model.encoder = self.first.model.encoder  # the memory of its own is free then
-            self.tasks = {**self.tasks, task: predictor}
-        return task
+        predictor.model.encoder = first.model.encoder  # the memory of its own is free then
 
-    def drop(self, name: str) -> None:
-        """Forget a task, while the backbone stays; raise InputError where there is no task of this name."""
-        with self.lock:
-            self._chosen(name)
-            self.tasks = {task: predictor for task, predictor in self.tasks.items() if task != name}
-
-    def _chosen(self, names: str | Iterable[str] | None) -> dict[str, Predictor]:
-        tasks = self.tasks
-        chosen = dict.fromkeys(tasks if names is None else [names] if isinstance(names, str) else names)
-        if not chosen or chosen.keys() - tasks.keys():
-            raise InputError(f"tasks {', '.join(chosen) or 'is empty'}: choose among {', '.join(tasks) or 'none'}")
-        return {name: tasks[name] for name in chosen}
+    def _select(self, names: str | Iterable[str] | None) -> dict[str, Predictor]:
+        selected = dict.fromkeys(self.tasks if names is None else [names] if isinstance(names, str) else names)
+        if not selected or selected.keys() - self.tasks.keys():
+            known = ", ".join(self.tasks) or "none"
+            raise InputError(f"tasks {', '.join(selected) or 'is empty'}: choose among {known}")
+        return {name: self.tasks[name] for name in selected}
 
     def predict(
         self,
@@ -93,18 +81,18 @@ class ManyTasks:
         M(x) of a text is computed once for all tasks that read it. ``tasks`` names those that answer (default: all);
         the others (``more``: ``features``, ``prompts`` and ``words``) and errors are those of ``Predictor.predict``.
         """
-        chosen, texts = self._chosen(tasks), listed(texts)
+        selected, texts = self._select(tasks), as_list(texts)
         if not texts:
             return []
 
-        def read(task: str, predictor: Predictor) -> Reading:
-            return predictor.read(texts, lambda number: f"task {task}: {name(number)}")
+        def in_task(task: str) -> Callable[[int], str]:
+            return lambda number: f"task {task}: {name(number)}"
 
-        readings = [read(*each) for each in chosen.items()]
-        return [dict(zip(chosen, answers)) for answers in in_batches(readings, batch_size, progress, **more)]
+        readings = [predictor.read(texts, in_task(task)) for task, predictor in selected.items()]
+        return [dict(zip(selected, answers)) for answers in in_batches(readings, batch_size, progress, **more)]
 
 
-def facts(predictor: Predictor) -> dict[str, Any]:
+def shared_facts(predictor: Predictor) -> dict[str, Any]:
     """Return what tasks must have in common: the backbone, and the way from text to its ids."""
     return {
         "backbone": predictor.model.backbone_digest,

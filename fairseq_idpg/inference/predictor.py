@@ -29,7 +29,6 @@ from .prompts import NearestWords, SeenRows, Vocabulary, check_has_rows, prompt_
 from .text import MeanVectors, TextEncoder
 
 ONE = {1: "a single sentence", 2: "a pair of sentences"}
-MANY = {1: "single sentences", 2: "pairs of sentences"}
 
 
 class Input(NamedTuple):
@@ -48,19 +47,18 @@ class Description(NamedTuple):
 
 
 def find_description(record: Record) -> Description | None:
-    """Return the description of a model of two classes; None for one whose answers are no entailment of such.
+    """Return the description that a model of EFL for two classes was trained with; None for other models.
 
-    ``--efl`` gives a class that has a description a pair for each sentence: one is enough for two classes.
+    ``--efl`` makes a pair of each sentence and each class with a description: one is enough for two classes.
     """
-    answers = record.labels or []
-    if set(answers) != {ENTAILED, NOT_ENTAILED} or record.task not in TASKS:
-        return None
-    descriptions, classes = EFL_DESCRIPTIONS.get(record.task, {}), TASKS[record.task].labels
-    if len(descriptions) != 1 or len(classes) != 2:
+    answers, descriptions = record.labels or [], EFL_DESCRIPTIONS.get(record.task or "", {})
+    if set(answers) != {ENTAILED, NOT_ENTAILED} or len(descriptions) != 1:
         return None
     ((entailed, text),) = descriptions.items()
-    other = next(label for label in classes if label != entailed)
-    return Description(text, [entailed if answer == ENTAILED else other for answer in answers])
+    others = [label for label in TASKS[str(record.task)].labels if label != entailed]
+    if len(others) != 1:
+        return None
+    return Description(text, [entailed if answer == ENTAILED else others[0] for answer in answers])
 
 
 def numbered(number: int) -> str:
@@ -68,15 +66,15 @@ def numbered(number: int) -> str:
     return f"input {number + 1}"
 
 
-def listed(texts: Iterable[Text]) -> list[Text]:
-    """Return a list; raise InputError for one text, and for what would give names of its fields or columns as texts."""
+def as_list(texts: Iterable[Text]) -> list[Text]:
+    """Return a list; raise InputError for one text, and for a table, which would give the names of its columns."""
     if isinstance(texts, (str, bytes, Mapping)) or hasattr(texts, "columns"):
         raise InputError(f"predict takes a list of texts, not {texts!r:.60}: put it, or one of its columns, into one")
     return list(texts)
 
 
 def copied(values: Tensor) -> Tensor:
-    """Return float32 on the CPU, in memory of their own: a prompt may be a parameter, ``<s>`` one of all states."""
+    """Return a copy in float32 on the CPU: a prompt may be a parameter, and ``<s>`` lies among all states."""
     return values.detach().to("cpu", torch.float32, copy=True)
 
 
@@ -85,7 +83,7 @@ class Reading(NamedTuple):
 
     predictor: "Predictor"
     inputs: list[Input]
-    examples: PromptedDataset  # makes batches of them
+    examples: PromptedDataset
     means: Tensor | None  # N x w, M(x) of a model that reads word vectors
     cut: np.ndarray  # N, whether a text was too long and lost its end
     name: Callable[[int], str]  # of an input by its number, counted from 0, for errors
@@ -94,15 +92,15 @@ class Reading(NamedTuple):
     def answers(
         self,
         numbers: list[int],
-        known: dict[Any, Any] | None,
+        shared: dict[Any, Any] | None,
         features: bool = False,
         prompts: bool = False,
         words: int = 5,
     ) -> list[Prediction]:
         """Return what the model says of the texts with these numbers, which are run together.
 
-        ``known``: M(x) by its kind and its tokens, for tasks on one backbone, which fill it; None: the model computes
-        its own. The others are those of ``Predictor.predict``.
+        ``shared``: M(x) by its kind and its tokens, which tasks on one backbone fill; None: the model computes its own.
+        The others are those of ``Predictor.predict``.
         """
         predictor, model, scores = self.predictor, self.predictor.model, self.predictor.record.regression
         net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
@@ -112,11 +110,11 @@ class Reading(NamedTuple):
         with refuse_batch(tokens, "give a smaller `batch_size`"):
             net_input = utils.apply_to_sample(lambda tensor: tensor.to(predictor.device), net_input)
             kind = None if model.method is None else model.method.representation
-            if known is not None and kind not in (None, GLOVE):
+            if shared is not None and kind not in (None, GLOVE):
                 key = canonical_kind(kind), tokens.numpy().tobytes()
-                if key not in known:
-                    known[key] = pass_representation(model, net_input["src_tokens"], padded=net_input["padded"])
-                net_input["representation"] = known[key]
+                if key not in shared:
+                    shared[key] = pass_representation(model, net_input["src_tokens"], padded=net_input["padded"])
+                net_input["representation"] = shared[key]
             logits, extra = model(
                 **net_input,
                 features_only=True,
@@ -127,30 +125,31 @@ class Reading(NamedTuple):
         states = copied(extra["inner_states"][-1][0]) if features else None
         rows = [(layer, copied(of_layer.expand(len(logits), -1, -1))) for layer, of_layer in seen]
 
-        # Scores are on the task's own scale.
+        # Scores are on the task's own scale, not on that of the training.
         logits = logits.float().cpu() * ((predictor.record.scale or 1.0) if scores else 1.0)
-        wrong = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
-        if wrong:
-            raise ModelFault(f"the prediction of {self.name(numbers[wrong[0]])} is not finite: give another checkpoint")
+        infinite = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
+        if infinite:
+            name = self.name(numbers[infinite[0]])
+            raise ModelFault(f"the prediction of {name} is not finite: give another checkpoint")
         best, values = logits.argmax(1).tolist(), (logits if scores else logits.softmax(1)).tolist()
-        found = []
+        predictions = []
         for place, number in enumerate(numbers):
             text, _, labels = self.inputs[number]
-            said: dict[str, Any] = {"score": values[place][0]}
+            answer: dict[str, Any] = {"score": values[place][0]}
             if not scores:
-                said = {"label": labels[best[place]], "probabilities": dict(zip(labels, values[place]))}
+                answer = {"label": labels[best[place]], "probabilities": dict(zip(labels, values[place]))}
             if states is not None:
-                said["features"] = states[place]
+                answer["features"] = states[place]
             if prompts:
-                said["prompts"] = prompt_rows(rows, place, predictor.nearest, words)
-            found.append(Prediction(text, cut=bool(self.cut[number]), **said))
-        return found
+                answer["prompts"] = prompt_rows(rows, place, predictor.nearest, words)
+            predictions.append(Prediction(text, cut=bool(self.cut[number]), **answer))
+        return predictions
 
 
 def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **more: Any) -> list[list[Prediction]]:
-    """Return for each text, in their order, what each of some models says of it; ``more``: to ``Reading.answers``.
+    """Return for each text, in their order, what each model says of it, texts of similar length run together.
 
-    The models are one, or have one backbone. Texts of similar length are run together.
+    ``readings``: of one model, or of several on one backbone; ``more``: to ``Reading.answers``.
     """
     if more.get("prompts"):
         for reading in readings:
@@ -159,10 +158,10 @@ def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **m
     order = readings[0].examples.ordered_indices().tolist()
     for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
         batch = order[start : start + batch_size]
-        known: dict[Any, Any] | None = {} if len(readings) > 1 else None
+        shared: dict[Any, Any] | None = {} if len(readings) > 1 else None
         for reading in readings:
-            for number, found in zip(batch, reading.answers(batch, known, **more)):
-                answers[number].append(found)
+            for number, prediction in zip(batch, reading.answers(batch, shared, **more)):
+                answers[number].append(prediction)
     readings[0].predictor.model.check_backbone()
     return answers
 
@@ -170,9 +169,8 @@ def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **m
 class Predictor:
     """A model in evaluation mode, and what its text was encoded with. Several threads may use one.
 
-    Nothing of torch's global state is changed. That texts were cut is logged as a warning. ``model``: its method is
-    merged where it can be; ``task``: its ``cfg`` are the options, which do not change any more; ``means``: M(x) of a
-    method that reads word vectors; ``template``: what texts are put into, if the model predicts words.
+    ``task``: its ``cfg`` are the options, which do not change any more; ``means``: M(x) of a method that reads word
+    vectors; ``template``: what texts are put into, if the model predicts words. Texts that are cut are logged.
     """
 
     def __init__(
@@ -193,6 +191,7 @@ class Predictor:
         self.means = means
         self.template = template
         self.description = find_description(record)
+        self.if_too_long = "shorten it, or let texts be cut at their ends with `truncate`"
 
     @property
     def labels(self) -> list[str]:
@@ -230,11 +229,10 @@ class Predictor:
             progress: show a bar on stderr.
             name: of an input by its number, counted from 0, for errors.
 
-        Raises:
-            InputError: an input is not what the model reads, or too long for it; a prediction is not finite; a batch
-                does not fit into memory; the backbone's file was written to; the model is in training mode.
+        Raise InputError where an input is too long, or not what the model reads; a prediction is not finite; a batch
+        does not fit into memory; the backbone's file was written to; or the model is in training mode.
         """
-        texts = listed(texts)
+        texts = as_list(texts)
         if not texts:
             return []
         more = {"features": features, "prompts": prompts, "words": words}
@@ -268,42 +266,39 @@ class Predictor:
                 continue
             if len(sentences) != wanted:
                 kind = ONE.get(len(sentences), f"{len(sentences)} sentences")
-                raise InputError(
-                    f"{name(number)} is {kind}, and this model was trained on {MANY[wanted]}: give {ONE[wanted]}"
-                )
+                raise InputError(f"{name(number)} is {kind}: give {ONE[wanted]}, as this model was trained on")
             inputs.append(Input(text, sentences, labels))
         return inputs
 
     def examples(
         self, parts: Sequence[list[Tensor]], name: Callable[[int], str], may_be_cut: bool = True
     ) -> PromptedDataset:
-        """Return sentences that lie in memory as the examples that the task makes of a data folder.
+        """Return sentences in memory as the examples that the task makes of a data folder.
 
         ``parts``: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``. Raise
         InputError where a sentence has no token, or a text is too long and may not be cut.
         """
         cfg, dictionary, length = self.options, self.text.dictionary, self.model.prompt_length
         sizes = [np.array([len(ids) for ids in part], np.int64) for part in parts]
-        own = [each - 1 for each in sizes]
-        empty = np.flatnonzero(np.min(own, axis=0) == 0)  # of signs that the encoder leaves out
+        lengths = [each - 1 for each in sizes]  # without </s>
+        empty = np.flatnonzero(np.min(lengths, axis=0) == 0)  # the encoder leaves some signs out
         if len(empty):
             raise InputError(f"{name(int(empty[0]))} has a sentence without any token of this model: give text")
         template = self.template
-        placed = own if template is None else in_places(template, own, [parts])
+        placed = lengths if template is None else in_places(template, lengths, [parts])
 
-        # --shorten-data-split-list lets splits of a folder be cut alone.
+        # With --shorten-data-split-list only splits of a folder may be cut.
         if not may_be_cut or str(cfg.shorten_method) == "none" or cfg.shorten_data_split_list:
             rows = len(prompt_block(cfg.prompt_position, length, 0, 0))
             room = text_room(cfg, len(parts) == 2, length, rows, None if template is None else template.words)
             taken = np.sum(placed, axis=0)
             too_long = np.flatnonzero(taken > room)
             if len(too_long):
-                remedy = "shorten it" + (", or let texts be cut at their ends with `truncate`" if may_be_cut else "")
                 raise InputError(
                     f"{name(int(too_long[0]))} has {taken[too_long[0]]} tokens, and this model takes {room} beside its "
-                    f"prompt: {remedy}"
+                    f"prompt: {self.if_too_long if may_be_cut else 'shorten it'}"
                 )
-        places = place_prompts(cfg, dictionary, "text", own, length, template, placed)
+        places = place_prompts(cfg, dictionary, "text", lengths, length, template, placed)
 
         # <s> A </s>, or <s> A </s> [</s>] B </s>
         first, *others = map(ListDataset, parts, sizes)

@@ -38,10 +38,10 @@ class Vocabulary:
 
     @classmethod
     def read(cls, source: Path, bpe: str | None, vocab: Path | None) -> "Vocabulary":
-        """Return the words of a dictionary, with the encoder that makes text of its symbols.
+        """Return a dictionary with the encoder that makes text of its symbols.
 
         ``source``: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder unless --bpe or
-        --vocab does. Raise InputError where there is no dictionary, or no undamaged encoder of it.
+        --vocab does. Raise InputError where dictionary or encoder are missing, damaged, or do not fit each other.
         """
         path = source / "input0" / "dict.txt" if source.is_dir() else source
         dictionary, encoder = load_dictionary(str(path)), None
@@ -79,16 +79,16 @@ class NearestWords:
 
     def __init__(self, vocabulary: Vocabulary, embeddings: Tensor):
         self.vocabulary = vocabulary
-        # all that can stand in an input: not the pad, nor what only fills the dictionary up
+        # Pads, and symbols that only fill the dictionary up, stand in no input.
         symbols, pad = vocabulary.dictionary.symbols, vocabulary.dictionary.pad()
-        able = [i for i, symbol in enumerate(symbols) if i != pad and not symbol.startswith(FILLER)]
-        self.candidates = torch.tensor(able)
+        usable = [i for i, symbol in enumerate(symbols) if i != pad and not symbol.startswith(FILLER)]
+        self.candidates = torch.tensor(usable)
         self.directions = F.normalize(embeddings[self.candidates], dim=1)
 
     def find(self, rows: Tensor, top: int, what: str = "--top") -> list[list[tuple[str, float]]]:
-        """Return the nearest words of R x d rows, for each row ``top`` words and cosines, nearest first.
+        """Return for each of R x d rows its ``top`` nearest words and their cosines, nearest first.
 
-        Raise InputError, which names ``top`` as ``what``, where there are not so many words.
+        Raise InputError, which calls ``top`` by the name ``what``, where there are fewer words.
         """
         if not 1 <= top <= len(self.candidates):
             raise InputError(f"{what} {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
@@ -99,21 +99,21 @@ class NearestWords:
     def lines(self, rows: Tensor, top: int) -> list[str]:
         """Return a line for each row: its number, then words and cosines."""
         cells = []
-        for number, (row, found) in enumerate(zip(rows, self.find(rows, top)), start=1):
-            near = [f"{word} {cosine:.3f}" for word, cosine in found]
+        for number, (row, words) in enumerate(zip(rows, self.find(rows, top)), start=1):
+            near = [f"{word} {cosine:.3f}" for word, cosine in words]
             cells.append([f"  row {number}", *(near if row.any() else ["all zero", *[""] * (top - 1)])])
         return aligned(cells, left=range(top + 1))
 
 
 # --- the rows of one pass --------------------------------------------------------------------------
 
-SLOTS = ("input", "late")  # whose rows stand in the sequence; those of "hidden" are for the places of "input"
+SLOTS = ("input", "late")  # which put rows into the sequence; "hidden" changes the rows of "input" in higher layers
 
 LayerRows = tuple[int, Tensor]  # the layer that reads the rows, counted as by --prompt-layers, and B (or 1) x t x d
 
 
 class SeenRows(list[LayerRows]):
-    """All prompt rows of one pass, from the input up. For ``inspect`` of the model."""
+    """All prompt rows of one pass, from the input up; the model's ``inspect`` calls it with what is injected."""
 
     def __call__(self, injection: Injection) -> Injection:
         filled = filled_fields(injection)
@@ -126,7 +126,8 @@ class SeenRows(list[LayerRows]):
     def _make(self, slot: str, maker: Any, *at: Any) -> Any:
         made = maker(*at)
         if made is not None:
-            # the input's rows are made from (states), others from (layer, states); "hidden" stands behind its layer
+            # The input's maker is called with (states), others with (layer, states). "hidden" follows its layer, so
+            # the next layer reads its rows.
             self.append((0 if slot == "input" else at[0] + (slot == "hidden"), made))
         return made
 
@@ -145,7 +146,7 @@ def check_has_rows(model: Any) -> None:
 
 
 def prompt_rows(seen: list[LayerRows], number: int, nearest: NearestWords, top: int) -> list[PromptRow]:
-    """Return the rows of the input with this number in its batch, each with its ``top`` nearest words."""
+    """Return the rows of the batch's input ``number``, each with its ``top`` nearest words."""
     layers = [layer for layer, rows in seen for _ in rows[number]]
     vectors = torch.cat([rows[number] for _, rows in seen])
     near = nearest.find(vectors.to(nearest.directions), top, "words")

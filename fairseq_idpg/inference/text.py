@@ -1,4 +1,4 @@
-"""Text to ids, and to mean word vectors, as the data of a checkpoint was encoded; any other encoder is refused."""
+"""Text to ids, and to mean word vectors, as the data of a checkpoint was encoded; other encoders are refused."""
 
 import contextlib
 import logging
@@ -31,20 +31,20 @@ MOST_WORDS = 100_000  # whose vectors are kept
 
 
 class TextEncoder:
-    """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one. ``folder``:
-    where its files are; ``max_length``: tokens that are kept of a sentence, as python -m preprocess does.
+    """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one.
+
+    ``max_length``: tokens that are kept of a sentence, as python -m preprocess does.
     """
 
-    def __init__(self, encoder: Encoder, folder: Path, max_length: int | None = None):
+    def __init__(self, encoder: Encoder, max_length: int | None = None):
         self.encoder = encoder
-        self.folder = folder
         self.max_length = max_length
         self.dictionary = task_dictionary(encoder.symbols)
-        self.lock = threading.Lock()  # GPT-2's keeps the words that it has met
+        self.lock = threading.Lock()  # GPT-2's encoder keeps the words that it has met
 
     def encode(self, texts: Sequence[str]) -> list[Tensor]:
         """Return the ids of each text, closed by ``</s>``, as ``python -m preprocess`` writes them."""
-        return self.beginnings(texts)[0] if texts else []
+        return self.beginnings(texts)[0]
 
     def beginnings(self, texts: Sequence[str]) -> tuple[list[Tensor], np.ndarray]:
         """Return the ids of each of N texts, see ``encode``, and N, whether it is longer than ``max_length``."""
@@ -55,13 +55,11 @@ class TextEncoder:
             cut = lengths > self.max_length + 1
             ids, lengths = truncate(ids, lengths, self.max_length)
         if cut.any():
-            logger.warning(
-                "shortening %d sentences to %d tokens, as those of the data were", cut.sum(), self.max_length
-            )
+            logger.warning("shortening %d sentences to %d tokens, as in the data", cut.sum(), self.max_length)
         return list(torch.tensor(ids, dtype=torch.long).split(lengths.tolist())), cut
 
     def behind_space(self, row: Sequence[int]) -> list[int]:
-        """Return the ids of a text as it is encoded behind another and a space, from those it has alone."""
+        """Return the ids that a text has behind another text and a space, given those that it has alone."""
         with self.lock:
             return self.encoder.behind_space(row)
 
@@ -79,26 +77,25 @@ def load_dictionary(path: str) -> Dictionary:
     """Return a dict.txt as the task reads it, <mask> at its end; raise InputError where there is none."""
     try:
         return SentencePredictionTask.load_dictionary(path)
-    except Exception as error:  # fairseq raises that, of bytes that are no UTF-8
+    except Exception as error:  # which fairseq raises for bytes that are not UTF-8
         raise InputError(f"{path} is not a dictionary ({error}): name a dict.txt or a binarized folder") from None
 
 
 def find_text_encoder(record: Record, named: File, others: Iterable[Path], what: str) -> TextEncoder:
     """Return the encoder that a checkpoint's data was made with; ``what``: the checkpoint, for errors.
 
-    ``named``: the folder of its files, if somebody has named it; then no other is looked at. ``others``: folders where
-    it may be besides the one that is recorded, and for GPT-2's where it is downloaded to. Raise InputError where it is
-    in none of them, is another one, or nothing is recorded of it and no folder was named.
+    ``named``: the folder of its files, the only place to look where it is given; ``others``: places besides the
+    recorded one, and for GPT-2's the folder of downloads. Raise InputError where the encoder is not there or is another
+    one, and where neither a folder was named nor an encoder recorded.
     """
     if named is None and record.bpe is None:
         raise InputError(
             f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "
             "the folder of the encoder's files with `vocab`"
         )
-    usual = [GPT2_FOLDER] if record.bpe == "gpt2" else []
-    folders = list(dict.fromkeys([*([Path(record.vocab)] if record.vocab else []), *others, *usual]))
-    folders = folders if named is None else [Path(named)]
-    lacking, strangers = [], []
+    recorded, downloads = [Path(record.vocab)] if record.vocab else [], [GPT2_FOLDER] if record.bpe == "gpt2" else []
+    folders = [Path(named)] if named is not None else list(dict.fromkeys([*recorded, *others, *downloads]))
+    reason = ""
     for folder in folders:
         if not os.path.isdir(folder) or not os.access(folder, os.R_OK | os.X_OK):
             continue
@@ -106,38 +103,34 @@ def find_text_encoder(record: Record, named: File, others: Iterable[Path], what:
             try:
                 encoder = load_encoder(str(bpe), folder)
             except InputError as error:
-                lacking.append(str(error))
+                reason = reason or f" ({error})"
                 continue
             problem = difference(record, encoder)
             if problem is None:
-                return TextEncoder(encoder, folder, record.max_length)
-            strangers.append(problem)
-    places, reason = ", ".join(map(str, folders)), next(iter([*strangers, *lacking]), "")
+                return TextEncoder(encoder, record.max_length)
+            reason = f" ({problem})"  # says more than that files are missing
     raise InputError(
-        f"the encoder of {what} ({record.bpe or 'its data records none'}) is not in {places}: name the folder of its "
-        f"files with `vocab`{reason and f' ({reason})'}"
+        f"the encoder of {what} ({record.bpe or 'its data records none'}) is not in {', '.join(map(str, folders))}: "
+        f"name the folder of its files with `vocab`{reason}"
     )
 
 
 def difference(record: Record, encoder: Encoder) -> str | None:
     """Return in what an encoder is not the recorded one; None if it is."""
     symbols = symbols_fingerprint(task_dictionary(encoder.symbols))
-    compared = (("dictionary", record.dictionary, symbols), ("encoder", record.bpe_sha256, encoder.fingerprint()))
-    for kind, recorded, found in compared:
-        if recorded not in (None, found):
+    pairs = (("dictionary", record.dictionary, symbols), ("encoder", record.bpe_sha256, encoder.fingerprint()))
+    for kind, recorded, present in pairs:
+        if recorded not in (None, present):
             folder = encoder.files[0].parent
-            return f"the {kind} of {folder}, SHA-256 {found:.12}, is not the one that is recorded, {recorded:.12}"
+            return f"the {kind} of {folder}, SHA-256 {present:.12}, is not the one that is recorded, {recorded:.12}"
     return None
-
-
-# --- word vectors --------------------------------------------------------------------------------
 
 
 class MeanVectors:
     """Mean word vectors, ``width`` numbers each, as ``python -m preprocess glove`` makes them of ``source``.
 
-    The file is read again whenever there are words that were not met before. Of more than ``MOST_WORDS`` words all are
-    forgotten but those of the texts at hand, so that a server does not grow.
+    The file is read again whenever there are new words. After ``MOST_WORDS`` all are forgotten but those of the texts
+    at hand, so that a server does not grow.
     """
 
     def __init__(self, source: Path, text: TextEncoder, width: int):
@@ -149,7 +142,7 @@ class MeanVectors:
         self._forget()
 
     def rows(self, parts: Sequence[list[Tensor]]) -> Tensor:
-        """Return N x width, of texts whose sentences have these ids, each closed by ``</s>``.
+        """Return N x width for texts whose sentences have these ids, each closed by ``</s>``.
 
         Raise ModelLost where the file is gone, or no longer the one that was named.
         """
@@ -185,13 +178,12 @@ class MeanVectors:
 
 
 def versions(source: Path) -> list[tuple[int, ...]]:
-    """Return what changes with the files of vectors, which are too large to be compared each time."""
-    found = map(os.stat, vector_files(source))
-    return [(file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns) for file in found]
+    """Return what changes with the files of vectors, which are too large to be read each time."""
+    return [(f.st_dev, f.st_ino, f.st_size, f.st_mtime_ns) for f in map(os.stat, vector_files(source))]
 
 
 def find_vectors(source: File, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
-    """Return the word vectors that a model reads, from the file ``source``; None for a model that reads none.
+    """Return the word vectors of the file ``source``; None for a model that reads none.
 
     Raise InputError where they are needed and not named, are not there, or are others than in training.
     """

@@ -4,18 +4,14 @@ M(x) (the paper suggests it; nobody ships it), or the states of all tokens below
 dropout they depend on the frozen backbone, its precision and the tokens alone. A file is named by these, so another
 backbone, precision or text never finds it; tasks, seeds and methods that read the same tokens share it.
 
-    DIR/KEY.npy            rows, example after example, complete: it gets this name when the last row is written
-    DIR/KEY.json           what it was made from, and the SHA-256 of KEY.npy, which opening compares
-    DIR/KEY.partial.npy    the same, not complete; a later call goes on
-    DIR/KEY.done.npy       N, the CRC-32 of the rows of each example that is there: what does not agree is made again
+    DIR/KEY.npy     rows, example after example; the file gets this name when the last row is written
+    DIR/KEY.json    what it was made from, and the SHA-256 of KEY.npy, which opening compares
 """
 
-import contextlib
 import hashlib
 import json
 import logging
 import os
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,7 +24,7 @@ from tqdm import tqdm
 
 from preprocess.checksums import regular, sha256
 from preprocess.indexed import UNREADABLE, open_array
-from preprocess.writing import locked, write_text
+from preprocess.writing import locked, new_file, write_text
 
 from ..backbone.encoder import in_mode
 from ..backbone.weights import GEOMETRY
@@ -39,19 +35,17 @@ from .kinds import sentence_representation
 logger = logging.getLogger(__name__)
 FORMAT = 2
 TOKENS_AT_A_TIME = 8192
-NO_CACHES = {"representation_cache": None, "state_cache": None}  # of a checkpoint that is used elsewhere
-REMEDY = "remove it, it is made again"
-STORED_AS = {"bfloat16": "int16"}  # numpy has no such numbers: their bits
+NO_CACHES = {"representation_cache": None, "state_cache": None}  # for a checkpoint that is used elsewhere
+STORED_AS = {"bfloat16": "int16"}  # numpy lacks bfloat16: its bits are stored
 
 
 @dataclass(frozen=True)
 class CacheKey:
-    """All that the rows of a file depend on, by which it is named.
+    """All that the rows of a file depend on; it gives the file its name.
 
-    Rows are computed in the precision of the backbone's weights and kept apart by it, so they do not depend on who
-    filled the cache: float32 for runs in float32 and with --amp, half precision for --fp16 and --bf16. A run without a
-    cache computes the same M(x) in batches of other shapes, so that its numbers differ by rounding; with --amp also
-    because its training steps compute M(x) partly in half precision.
+    Rows are computed in the precision of the backbone's weights: float32 for runs in float32 and with --amp, half
+    precision for --fp16 and --bf16. A run without a cache computes M(x) in batches of other shapes, so that its numbers
+    differ by rounding; with --amp also because training steps compute M(x) partly in half precision.
     """
 
     backbone: str  # SHA-256 of its tensors and of how they are read, see ``cache_key``
@@ -81,7 +75,7 @@ class SplitText:
     arrangement: Sequence[Any]  # what else changes the tokens: plain values, and arrays of a number for each example
 
     def digest(self) -> str:
-        """Fingerprint of the token rows that the backbone reads."""
+        """Return the SHA-256 of what determines the token rows that the backbone reads."""
         files = []
         for part in self.inputs:
             more = sorted(Path(self.data, part).glob(f"{self.split}[0-9]*.bin")) if self.combine else []
@@ -92,7 +86,7 @@ class SplitText:
 
 
 def digest_of_parts(*parts: bytes) -> str:
-    """SHA-256 of some bytes, each part with its length so that parts cannot run into each other."""
+    """Return the SHA-256 of some bytes, each part with its length so that parts cannot run into each other."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "little") + part)
@@ -100,13 +94,13 @@ def digest_of_parts(*parts: bytes) -> str:
 
 
 def precision_of(model: Any) -> str:
-    """``float32``, ``float16`` or ``bfloat16``: what the backbone's weights are at the moment."""
-    return str(next(model.encoder.parameters()).dtype).replace("torch.", "")
+    """Return ``float32``, ``float16`` or ``bfloat16``: what the backbone's weights are at the moment."""
+    return str(next(model.encoder.parameters()).dtype).removeprefix("torch.")
 
 
 def cache_key(model: Any, text: SplitText, kind: str, rows: int, dtype: str) -> CacheKey:
-    """What rows depend on that the backbone of ``model`` makes of a split now."""
-    # the digest of tensors does not tell heads, activation and eps; a command line's choices are no strings
+    """Return what the rows depend on that the backbone of ``model`` makes of a split."""
+    # The digest of tensors does not tell heads, activation and eps. An option of a command line is an enum, so ``str``.
     sizes = ", ".join(str(getattr(model.args, name)) for name in GEOMETRY)
     backbone = digest_of_parts(model.backbone_digest.encode(), f"[{sizes}]".encode())
     width = model.args.encoder_embed_dim
@@ -114,34 +108,33 @@ def cache_key(model: Any, text: SplitText, kind: str, rows: int, dtype: str) -> 
 
 
 class RowCache:
-    """Rows of numbers of the examples of a split. Pickles as its path: data loader processes read the file themselves.
+    """Rows of numbers of the examples of a split. Pickles without them: data loader processes open the file themselves.
 
-    ``lengths``: N, how many rows each example has. ``precision``: says the backbone's at the moment (fairseq halves a
-    model that is built already); without it, it is always the key's.
+    ``lengths``: N, how many rows each example has.
     """
 
-    option = what = ""  # what names the folder, and what the rows are, for errors
+    option = what = ""  # the option that names the folder, and what the rows are, for messages
     exact = ""  # the value of ``option``-dtype with which no number is rounded
 
-    def __init__(self, folder: str, key: CacheKey, lengths: np.ndarray, precision: Callable[[], str] | None = None):
+    def __init__(self, folder: str, key: CacheKey, lengths: np.ndarray):
         self.folder = os.path.abspath(folder)
+        self.key = key
         # N + 1: example i has the rows from ``starts[i]`` to ``starts[i + 1]``
         self.starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        self._key = key
-        self._precision = precision
-        self._rows: dict[CacheKey, np.ndarray] = {}  # those that are open
-        self._compared: set[CacheKey] = set()  # with their checksum: once, also for data loader processes
+        self._rows: np.ndarray | None = None
+        self._compared = False  # with its checksum: once, also for data loader processes
 
     def __getstate__(self):
-        return {**self.__dict__, "_key": self.key, "_precision": None, "_rows": {}}
+        return {**self.__dict__, "_rows": None}
 
-    @property
-    def key(self) -> CacheKey:
-        return self._key if self._precision is None else self.key_in(self._precision())
+    def use_precision(self, precision: str) -> None:
+        """Turn to the rows of a backbone in this precision: fairseq halves a model after data was loaded for it."""
+        key = self.key_in(precision)
+        if key != self.key:
+            self.key, self._rows, self._compared = key, None, False
 
     def key_in(self, precision: str) -> CacheKey:
-        """The key of the rows that a backbone of another precision computes."""
-        return replace(self._key, precision=precision)
+        return replace(self.key, precision=precision)
 
     def path(self, ending: str) -> str:
         return os.path.join(self.folder, f"{self.key.name}.{ending}")
@@ -151,25 +144,24 @@ class RowCache:
         return os.path.exists(self.path("npy"))
 
     def opened(self) -> np.ndarray | None:
-        """All rows; None as long as the cache is not complete."""
-        key = self.key
-        if key not in self._rows and self.complete:
-            self.open()
-        return self._rows.get(key)
+        """Return all rows; None as long as the cache is not complete.
 
-    def open(self) -> None:
-        """Find the rows of a complete cache; InputError if they are damaged, or of something else."""
-        key, path = self.key, self.path("npy")
+        Raise InputError where they are damaged, or were made from something else.
+        """
+        if self._rows is not None or not self.complete:
+            return self._rows
+        path = self.path("npy")
         try:
             with open(regular(self.path("json")), encoding="utf-8") as file:
                 made_from = json.load(file)
-            checksum = made_from["sha256"] if key in self._compared else sha256(Path(path))
-            if made_from != {**asdict(key), "sha256": checksum}:
+            checksum = made_from["sha256"] if self._compared else sha256(Path(path))
+            if made_from != {**asdict(self.key), "sha256": checksum}:
                 raise ValueError("its checksum differs, or it was made from something else")
-            self._rows[key] = open_array(path)
+            self._rows = open_array(path)
         except (*UNREADABLE, LookupError, RecursionError) as error:
-            raise InputError(f"{self.option}: {path} is damaged ({error}): {REMEDY}") from None
-        self._compared.add(key)
+            raise InputError(f"{self.option}: {path} is damaged ({error}): remove it, it is made again") from None
+        self._compared = True
+        return self._rows
 
     def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
         """Return the rows of some examples, one example after the other, from their n x T tokens.
@@ -179,59 +171,36 @@ class RowCache:
         raise NotImplementedError
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
-        """Compute what is missing; one process at a time, others wait and find it done.
+        """Compute the rows of a cache that is not complete; one process at a time, others wait and find them done.
 
         ``encode``: n example numbers -> their rows, one example after the other, each w wide; ``batches``: all example
         numbers, as they are best computed. Raise InputError where the folder cannot be written.
         """
+        key = self.key
         try:
             os.makedirs(self.folder, exist_ok=True)
             with locked(Path(self.path("lock"))):
-                if not self.complete:
-                    self._fill(encode, batches)
+                if self.complete:
+                    return
+                with new_file(Path(self.path("npy"))) as work:
+                    rows = write_zeros(work, STORED_AS.get(key.dtype, key.dtype), (key.rows, key.width))
+                    for batch in batches:
+                        numbers = np.concatenate([np.arange(self.starts[i], self.starts[i + 1]) for i in batch])
+                        rows[numbers] = self._finite(encode(batch), batch)
+                    rows.flush()
+                    made_from = {**asdict(key), "sha256": sha256(work)}
+                    write_text(Path(self.path("json")), json.dumps(made_from, indent=1))
+                self._compared = True
         except OSError as error:
             raise InputError(
                 f"{self.option} {self.folder} cannot be written ({error.strerror or error}): name a folder "
                 "with room that you may write to"
             ) from None
 
-    def _fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
-        key = self.key
-        rows = self._writable("partial.npy", STORED_AS.get(key.dtype, key.dtype), (key.rows, key.width))
-        marks = self._writable("done.npy", "uint32", (len(self.starts) - 1,))
-        done = np.asarray(marks != 0)
-        done[done] = marks[done] == self._checksums(rows, np.flatnonzero(done))
-        for batch in batches:
-            missing = batch[~done[batch]]
-            if len(missing):
-                rows[self._numbers(missing)] = self._finite(encode(missing), missing)
-                # a row that a power cut loses does not agree with its mark
-                marks[missing] = self._checksums(rows, missing)
-                done[missing] = True
-        assert done.all()
-        rows.flush()
-        del rows, marks
-        made_from = {**asdict(key), "sha256": sha256(Path(self.path("partial.npy")))}
-        write_text(Path(self.path("json")), json.dumps(made_from, indent=1))
-        os.remove(self.path("done.npy"))  # first: nobody looks for it beside whole rows
-        os.replace(self.path("partial.npy"), self.path("npy"))
-        self._compared.add(key)
-
-    def _numbers(self, index: np.ndarray) -> np.ndarray:
-        """The numbers of the rows of some examples, one example after the other."""
-        return np.concatenate([np.arange(self.starts[i], self.starts[i + 1]) for i in index])
-
-    def _checksums(self, rows: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """n, CRC-32 of the bytes of some examples' rows; never 0, the mark of rows that are not there."""
-        plain: Any = np.asarray(rows)
-        starts = self.starts
-        found = (zlib.crc32(plain[starts[i] : starts[i + 1]]) or 1 for i in index)
-        return np.fromiter(found, np.uint32, len(index))
-
     def _finite(self, rows: Tensor, index: np.ndarray) -> np.ndarray:
-        """Rows of some examples as they are stored; InputError for numbers that no prompt can be made from."""
-        found = rows.detach().cpu().to(getattr(torch, self.key.dtype))
-        bad = ~found.isfinite().all(1).numpy()
+        """Return rows of some examples as they are stored; raise InputError for numbers that are not finite."""
+        stored = rows.detach().cpu().to(getattr(torch, self.key.dtype))
+        bad = ~stored.isfinite().all(1).numpy()
         if bad.any():
             example = np.repeat(index, self.starts[index + 1] - self.starts[index])[bad][0]
             narrow = self.key.dtype == "float16" and self.key.precision != "float16"
@@ -239,20 +208,7 @@ class RowCache:
             raise InputError(
                 f"{self.option}: not finite: {self.what} of example {example + 1}: take an undamaged --backbone{wider}"
             )
-        return found.view(torch.int16).numpy() if self.key.dtype == "bfloat16" else found.numpy()
-
-    def _writable(self, ending: str, dtype: str, shape: tuple) -> np.memmap:
-        """What an earlier call left of a file, or a new one of zeros."""
-        path = self.path(ending)
-        with contextlib.suppress(*UNREADABLE):
-            found = open_array(path)  # "r+" lengthens a file to what a damaged header says
-            if found.shape == shape and found.dtype == dtype and found.flags.c_contiguous:
-                return open_array(path, "r+")
-        for stale in {path, self.path("done.npy")}:  # rows without their marks, or marks without their rows
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(stale)
-        write_zeros(path, dtype, shape)
-        return open_array(path, "r+")
+        return stored.view(torch.int16).numpy() if self.key.dtype == "bfloat16" else stored.numpy()
 
 
 class RepresentationCache(RowCache):
@@ -260,26 +216,24 @@ class RepresentationCache(RowCache):
 
     option, what, exact = "--representation-cache", "M(x)", "float32"
 
-    def __init__(self, folder: str, key: CacheKey, precision: Callable[[], str] | None = None):
-        super().__init__(folder, key, np.ones(key.rows, dtype=np.int64), precision)
+    def __init__(self, folder: str, key: CacheKey):
+        super().__init__(folder, key, np.ones(key.rows, dtype=np.int64))
 
     def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
         return sentence_representation(model.encoder, tokens, kind=self.key.kind, padded=padded)
 
     def rows(self, index: np.ndarray) -> np.ndarray | None:
-        """Rows of some examples, n x w; None as long as the cache is not complete."""
+        """Return the rows of some examples, n x w; None as long as the cache is not complete."""
         rows = self.opened()
         return None if rows is None else rows[index].astype(np.float32)
 
 
-def write_zeros(path: str, dtype: str, shape: tuple) -> None:
-    """An .npy file of zeros whose room is taken now: a full disk is an error here and not a crash at a later page."""
-    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
-    left = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    with open(path, "wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        file.flush()
-        os.posix_fallocate(file.fileno(), file.tell(), left)
+def write_zeros(path: Path, dtype: str, shape: tuple) -> np.memmap:
+    """Map a new .npy file of zeros, whose room is taken now: a full disk is an error here, not a crash later."""
+    rows = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), shape)
+    with open(path, "r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
+    return rows
 
 
 def fill_cache(
@@ -287,15 +241,21 @@ def fill_cache(
 ) -> None:
     """Compute missing rows in large batches of similar length, without dropout or gradient, in exact float32 products.
 
-    What is there is opened here, so that it is compared with its checksum once, not by each data loader process. There
-    is nothing to do for a ``cache`` of another kind, or None. ``tokens_of``: n example numbers -> n x T tokens, padded,
-    as the backbone reads them; ``sizes``: N, tokens of each example. Raise InputError as ``RowCache`` does, and where a
-    batch does not fit into memory; ModelLost as ``check_backbone``.
+    A complete file is compared with its checksum here, not by each data loader process. ``cache``: nothing is done
+    unless it is a ``RowCache``; ``tokens_of``: n example numbers -> n x T tokens, padded, as the backbone reads them;
+    ``sizes``: N, tokens of each example. Raise InputError as ``RowCache`` does, and where a batch does not fit into
+    memory; ModelLost as ``check_backbone``.
     """
     if not isinstance(cache, RowCache):
         return
-    if cache.complete:
-        return cache.open()
+    cache.use_precision(precision_of(model))
+    if cache.opened() is not None:
+        return
+    rows, width, number = cache.key.rows, cache.key.width, getattr(torch, cache.key.dtype).itemsize
+    logger.info(
+        f"{cache.option} {cache.folder}: {cache.what}, split {split}: {len(sizes):,} examples, "
+        f"{rows:,} rows x {width} x {number} bytes = {rows * width * number / 1e9:.3f} GB"
+    )
     device, pad = next(model.encoder.parameters()).device, model.encoder.dictionary.pad()
     bar = tqdm(total=len(sizes), desc=f"{cache.what} of {split}", unit=" examples", disable=None, leave=False)
 
@@ -307,7 +267,7 @@ def fill_cache(
         model.check_backbone()
         return rows
 
-    # also where the process allows coarser products (TF32)
+    # Exact products, also where the process allows coarser ones (TF32).
     allowed = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -319,7 +279,7 @@ def fill_cache(
 
 
 def length_sorted_batches(sizes: np.ndarray, max_tokens: int) -> Iterator[np.ndarray]:
-    """All example numbers, longest first (so that memory does not run out later), padded to at most ``max_tokens``."""
+    """Yield all example numbers, longest first so that memory runs out at once or never, ``max_tokens`` with pads."""
     order = np.argsort(-sizes, kind="stable")
     start = 0
     while start < len(order):

@@ -21,25 +21,25 @@ TOKEN_MEAN = "token-mean"  # which reads no layer
 LAST_STATES = "last-states"  # of all tokens: no vector, and so in no cache
 
 
-def sentence_state(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> Tensor:
-    """The last layer's ``<s>`` state: B x T tokens -> B x d."""
-    return encoder(tokens, features_only=True, **given)[0][:, 0]
+def sentence_state(encoder: RobertaEncoder, tokens: Tensor, **hints: Any) -> Tensor:
+    """Return the last layer's ``<s>`` state: B x T tokens -> B x d."""
+    return encoder(tokens, features_only=True, **hints)[0][:, 0]
 
 
-def mean_pooled(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> Tensor:
-    """Mean of the last layer's states over all tokens but pads: B x T tokens -> B x d."""
-    features, _ = encoder(tokens, features_only=True, **given)
-    return chosen_mean(features, tokens.ne(encoder.dictionary.pad()))
+def mean_pooled(encoder: RobertaEncoder, tokens: Tensor, **hints: Any) -> Tensor:
+    """Return the mean of the last layer's states over all tokens but pads: B x T tokens -> B x d."""
+    features, _ = encoder(tokens, features_only=True, **hints)
+    return masked_mean(features, tokens.ne(encoder.dictionary.pad()))
 
 
-def token_mean(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> Tensor:
-    """Mean of the word embeddings of the text, without special tokens; zeros for no text: B x T tokens -> B x d."""
-    return chosen_mean(encoder.sentence_encoder.embed_tokens(tokens), tokens.ge(encoder.dictionary.nspecial))
+def token_mean(encoder: RobertaEncoder, tokens: Tensor, **hints: Any) -> Tensor:
+    """Return the mean of the text's word embeddings, without special tokens: B x T tokens -> B x d."""
+    return masked_mean(encoder.sentence_encoder.embed_tokens(tokens), tokens.ge(encoder.dictionary.nspecial))
 
 
-def chosen_mean(rows: Tensor, chosen: Tensor) -> Tensor:
-    """B x T x d rows and B x T choices -> B x d means."""
-    weights = chosen.unsqueeze(2).type_as(rows)
+def masked_mean(rows: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean of the rows that the mask chooses: B x T x d, B x T -> B x d; zeros where it chooses none."""
+    weights = mask.unsqueeze(2).type_as(rows)
     return (rows * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
@@ -53,14 +53,14 @@ REPRESENTATIONS: dict[str, Callable[..., Tensor]] = {
 
 
 def canonical_kind(kind: str) -> str:
-    """The first name of a representation that has several: what M(x) is at the input."""
-    return next((name for name, function in REPRESENTATIONS.items() if function is REPRESENTATIONS.get(kind)), kind)
+    """Return the name of what M(x) is at the input: ``previous-layer`` is ``backbone`` there."""
+    return "backbone" if kind == PREVIOUS_LAYER else kind
 
 
-def last_states(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> States:
-    """The last layer's states of all tokens, whose ``<s>`` is ``sentence_state``: B x T tokens -> T x B x d."""
-    features, _ = encoder(tokens, features_only=True, **given)
-    padding = None if given.get("padded") is False else tokens.eq(encoder.dictionary.pad())
+def last_states(encoder: RobertaEncoder, tokens: Tensor, **hints: Any) -> States:
+    """Return the last layer's states of all tokens, ``sentence_state`` first: B x T tokens -> T x B x d."""
+    features, _ = encoder(tokens, features_only=True, **hints)
+    padding = None if hints.get("padded") is False else tokens.eq(encoder.dictionary.pad())
     return States(features.transpose(0, 1), padding)
 
 
@@ -73,20 +73,19 @@ def sentence_representation(
     dropout: bool = False,
     kind: str = "backbone",
     gradient: bool = False,
-    **given: Any,
+    **hints: Any,
 ) -> Any:
-    """M(x) of the raw input: B x T tokens -> B x d, with a ``gradient`` for the encoder's own weights on request.
+    """Return M(x) of the raw input: B x T tokens -> B x d; of ``last-states`` the ``States`` of all tokens.
 
-    ``given``: to the encoder, what is known of the tokens, ``padded`` and ``start``. With ``last-states`` it is the
-    ``States`` of all tokens, of which M(x) is the first.
+    ``gradient``: for the encoder's own weights; ``hints``: to the encoder, ``padded`` and ``start``.
 
-    Differs from the paper's code, where the frozen backbone's dropout stays on in training and so the same
-    sentence gets another representation at every step; ``dropout=True`` restores that. Without dropout M(x)
-    depends on the sentence alone and can be cached, as the paper suggests.
+    Differs from the paper's code: there the frozen backbone's dropout stays on in training, and a sentence gets another
+    representation at every step (``dropout=True`` restores that). Without dropout M(x) depends on the sentence alone
+    and can be cached, as the paper suggests.
     """
     mode = contextlib.nullcontext() if dropout else in_mode(encoder, False)
     with mode, torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
-        return READERS[kind](encoder, tokens, **given)
+        return READERS[kind](encoder, tokens, **hints)
 
 
 def pass_representation(
@@ -96,13 +95,13 @@ def pass_representation(
     padded: bool | None = None,
     start: Start | None = None,
 ) -> Any:
-    """M(x) of one pass as ``model.method`` reads it: B x w, or the ``States`` of all tokens; None if it reads none.
+    """Return M(x) as ``model.method`` reads it: B x w, or the ``States`` of all tokens; None if it reads none.
 
-    ``tokens``: B x T, the raw input; ``stored``: what the batch brings, B x w, see ``stored.py``, or ``States``: then
+    ``tokens``: B x T, the raw input; ``stored``: what the batch brings, B x w (see ``stored.py``) or ``States``: then
     nothing is computed; ``start``: states of the tokens to begin with.
     """
     method = model.method
-    if stored is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
+    if stored is not None:  # fairseq-validate --fp16 leaves the batch in float32
         is_vector = isinstance(stored, Tensor)
         return stored.type_as(model.encoder.sentence_encoder.embed_tokens.weight) if is_vector else stored
     if method.representation is None:

@@ -4,9 +4,7 @@ k is the first layer in which, or in front of which, anything is trained or inje
 examples follow one another; where an example begins is known from the lengths of the texts.
 """
 
-import functools
-import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,42 +16,32 @@ from ..errors import InputError
 from ..names import as_typed
 from .cache import CacheKey, RowCache, SplitText, cache_key, precision_of
 
-logger = logging.getLogger(__name__)
-EXACT = "model"
+EXACT = "model"  # the --state-cache-dtype
 
 
 class StateCache(RowCache):
-    """The states of a ``split`` that enter a ``layer``: d numbers for each token of each example.
+    """The states that enter a ``layer``: d numbers for each token of each example.
 
     ``rounded``: whether the file keeps them in float16, whatever the backbone's precision is.
     """
 
-    option, what, exact = "--state-cache", "states", EXACT
+    option, exact = "--state-cache", EXACT
 
-    def __init__(
-        self,
-        folder: str,
-        key: CacheKey,
-        lengths: np.ndarray,
-        precision: Callable[[], str],
-        split: str,
-        layer: int,
-        rounded: bool,
-    ):
-        super().__init__(folder, key, lengths, precision)
-        self.split, self.layer, self.rounded = split, layer, rounded
+    def __init__(self, folder: str, key: CacheKey, lengths: np.ndarray, layer: int, rounded: bool):
+        super().__init__(folder, key, lengths)
+        self.layer, self.rounded, self.what = layer, rounded, f"states that enter layer {layer}"
 
     def key_in(self, precision: str) -> CacheKey:
-        return replace(super().key_in(precision), dtype="float16" if self.rounded else precision)
+        return replace(self.key, precision=precision, dtype="float16" if self.rounded else precision)
 
     def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
         states = model.encoder.sentence_encoder.states_before(self.layer, tokens, padded).transpose(0, 1)
-        # which are no pads is numbered here: a device would be waited for
+        # The CPU numbers the tokens that are not pads: the step would wait for a GPU's answer.
         of_text = np.arange(tokens.size(1)) < np.diff(self.starts)[index, None]
         return states.flatten(0, 1).index_select(0, torch.from_numpy(np.flatnonzero(of_text)).to(states.device))
 
     def batch(self, index: np.ndarray, length: int) -> Tensor | None:
-        """T x B x d: the states of some examples, zeros behind them up to ``length``; None while not complete."""
+        """Return T x B x d, the states of some examples and zeros up to ``length``; None while not complete."""
         rows = self.opened()
         if rows is None:
             return None
@@ -68,11 +56,10 @@ def find_state_caches(
 ) -> Callable[[SplitText, np.ndarray], StateCache] | None:
     """Return what finds the states of a split, its texts having so many tokens each; None without --state-cache.
 
-    ``training``: whether dropout will be on. Raise InputError where no states stay the same.
+    ``training``: whether dropout will be on. Raise InputError where two passes give other states below that layer.
     """
     if not task_cfg.state_cache:
         return None
-    # what makes one pass give something else below that layer than another
     cfg = model.args
     drawn = [name for name in ("dropout", "attention_dropout", "activation_dropout") if training and getattr(cfg, name)]
     for changes, options in (
@@ -84,28 +71,14 @@ def find_state_caches(
     ):
         if changes:
             raise InputError(
-                f"--state-cache with {options}: not every pass would give the same below layer {model.first_layer}: "
+                f"--state-cache with {options}: states below layer {model.first_layer} would differ from pass to pass: "
                 "leave one of them out (a dropout: give 0)"
             )
-    return functools.partial(find_state_cache, task_cfg, model)
-
-
-def find_state_cache(task_cfg: Any, model: Any, text: SplitText, lengths: np.ndarray) -> StateCache:
-    """The states of a split that enter the first layer of ``model`` that does more than the frozen backbone's."""
     layer, rounded = model.first_layer, str(task_cfg.state_cache_dtype) == "float16"
-    dtype = "float16" if rounded else precision_of(model)
-    key = cache_key(model, text, f"states before layer {layer}", int(lengths.sum()), dtype)
-    precision = functools.partial(precision_of, model)
-    return StateCache(task_cfg.state_cache, key, lengths, precision, text.split, layer, rounded)
 
+    def find(text: SplitText, lengths: np.ndarray) -> StateCache:
+        dtype = "float16" if rounded else precision_of(model)
+        key = cache_key(model, text, f"states before layer {layer}", int(lengths.sum()), dtype)
+        return StateCache(task_cfg.state_cache, key, lengths, layer, rounded)
 
-def tell_sizes(caches: Iterable[StateCache]) -> None:
-    """Say how much room the files will take that are not there yet."""
-    for cache in caches:
-        if not cache.complete:
-            key, number = cache.key, getattr(torch, cache.key.dtype).itemsize
-            logger.info(
-                f"--state-cache {cache.folder}: states that enter layer {cache.layer}, split {cache.split}: "
-                f"{len(cache.starts) - 1:,} examples, {key.rows:,} tokens x {key.width} x {number} bytes = "
-                f"{key.rows * key.width * number / 1e9:.3f} GB"
-            )
+    return find

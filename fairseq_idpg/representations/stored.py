@@ -1,6 +1,5 @@
 """Where batches find the M(x) that a model reads: word vectors of the data folder, rows of a cache, or nowhere."""
 
-import functools
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from preprocess.data_folder import DataFolder
 from preprocess.glove import REMEDY, read_facts, read_means
 
 from ..errors import InputError, reading_data
-from .cache import RepresentationCache, SplitText, cache_key, precision_of
+from .cache import RepresentationCache, SplitText, cache_key
 from .kinds import GLOVE, LAST_STATES, canonical_kind
 
 logger = logging.getLogger(__name__)
@@ -25,23 +24,26 @@ class WordVectors:
         self.vectors = vectors
 
     def rows(self, index: np.ndarray) -> np.ndarray:
-        """n example numbers -> n x w; an exchanged pair, numbered from N on, has the words of its pair."""
+        """Return n x w of n example numbers; an exchanged pair, numbered from N on, has the words of its pair."""
         return self.vectors[index % len(self.vectors)]
 
 
-# M(x) of the examples of a split; ``rows``: n example numbers -> n x w, or None when they are not there (yet)
+# M(x) of the examples of a split; ``rows``: n example numbers -> n x w, or None while the cache is not complete
 Stored = WordVectors | RepresentationCache
 
 
 def vectors_width(data: str, given: int | None) -> int:
-    """Return --representation-width if ``given``, else that of the folder's vectors; InputError if it has none."""
+    """Return --representation-width if ``given``, else the width of the folder's vectors.
+
+    Raise InputError where the folder holds none.
+    """
     with reading_data():
         width = read_facts(Path(data))["dim"]
     return given or width
 
 
 def load_vectors(data: str, split: str, width: int, combine: bool = False) -> WordVectors:
-    """``DATA/glove/SPLIT.npy``; ``combine``: and those of split1, split2 ..., as fairseq reads them.
+    """Return the vectors in ``DATA/glove/SPLIT.npy``; ``combine``: and of split1, split2 ..., as fairseq reads them.
 
     Raise InputError where the file is missing, damaged, or made from other text or vectors of another width.
     """
@@ -60,16 +62,22 @@ def load_vectors(data: str, split: str, width: int, combine: bool = False) -> Wo
 
 
 def stored_representations(task_cfg: Any, model: Any) -> Callable[[SplitText], Stored] | None:
-    """What finds the rows of a split; None where the model computes M(x) in every pass, or reads none."""
+    """Return what finds the rows of a split; None where the model computes M(x) in every pass, or reads none."""
     if task_cfg.representation_cache and check_cacheable(task_cfg, model):
-        return functools.partial(find_cache, task_cfg, model)
+        kind, dtype = canonical_kind(model.method.representation), str(task_cfg.representation_cache_dtype)
+
+        def find(text: SplitText) -> RepresentationCache:
+            key = cache_key(model, text, kind, text.examples * text.copies, dtype)
+            return RepresentationCache(task_cfg.representation_cache, key)
+
+        return find
     if model.method is None or model.method.representation != GLOVE:
         return None
     return lambda text: load_vectors(text.data, text.split, model.args.representation_width, text.combine)
 
 
 def check_cacheable(task_cfg: Any, model: Any) -> bool:
-    """Return whether the model reads an M(x) that can be cached; InputError where M(x) changes in training."""
+    """Return whether the model reads an M(x) that can be cached; raise InputError where M(x) changes in training."""
     method, cfg = model.method, model.args
     reason = None
     if method is None or method.representation in (None, GLOVE):
@@ -90,9 +98,3 @@ def check_cacheable(task_cfg: Any, model: Any) -> bool:
         if changes:
             raise InputError(f"--representation-cache with {option}: M(x) changes in training, leave one of them out")
     return True
-
-
-def find_cache(task_cfg: Any, model: Any, text: SplitText) -> RepresentationCache:
-    kind, dtype = canonical_kind(model.method.representation), str(task_cfg.representation_cache_dtype)
-    key = cache_key(model, text, kind, text.examples * text.copies, dtype)
-    return RepresentationCache(task_cfg.representation_cache, key, functools.partial(precision_of, model))

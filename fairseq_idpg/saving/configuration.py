@@ -1,18 +1,18 @@
-"""What a checkpoint says of itself, checked before anything is built from it.
+"""A checkpoint's own configuration, checked before anything is built from it.
 
 fairseq builds whatever task, model and criterion a checkpoint names, and evaluates strings among their options as
 Python (``encoder_layers`` of fconv, ``encoder_xformers_att_config`` of every transformer, ``wer_args`` of ctc). Here
-a checkpoint names sentence prediction and RoBERTa or is refused, and of its options only those are handed on that the
-builder declares, each of its declared type.
+a checkpoint that names anything but sentence prediction and RoBERTa is refused. Of its options only those are handed on
+that the builder declares, each of its declared type.
 """
 
 import argparse
 import enum
 import logging
 import math
-import reprlib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from reprlib import repr as shown  # values from a file, short
 from types import UnionType
 from typing import Any, Optional, Union, get_args, get_origin
 
@@ -34,9 +34,9 @@ logger = logging.getLogger(__name__)
 OUR_MODEL = "roberta_idpg"
 KNOWN_TASKS = (TASK, "sentence_prediction")
 KNOWN_CRITERIONS = ("sentence_prediction_idpg", "sentence_prediction")
-# Where options that stand in the checkpoint's other sections are looked up; the rest of them builds nothing.
+# Other sections that options refer to; the rest of them builds nothing.
 PARENTS = ("common", "dataset", "distributed_training", "optimization", "checkpoint")
-LARGEST = 2**16  # a size in the model's or the task's options above it could only fill the memory
+LARGEST = 2**16  # of whole numbers among the options: larger sizes could only fill the memory
 LONGEST_TEXT, LONGEST_LIST = 2**17, 2**12  # of an option: what Linux takes as one argument; lists are slow to read
 NO_SIZES = ("min_params_to_wrap", "init_token", "separator_token")
 # Options that name files of the training.
@@ -53,8 +53,8 @@ Options = dict[str, Any]
 def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
     """Return the configuration that a model may be built from; ``what``: the option and the file, for errors.
 
-    Raise InputError for another task, model or criterion, an option that is not of its type, and a model that is much
-    larger than its tensors.
+    Raise InputError for another task, model or criterion, an option of another type, and a model that is much larger
+    than its tensors.
     """
     found = recorded_options(state)
     names = {section: options.get("_name") for section, options in found.items()}
@@ -82,24 +82,25 @@ def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
 
 def check_overrides(options: Mapping[Any, Any], what: str) -> None:
     """Raise InputError for overrides that are no options of the model or the task, flat or in its section."""
-    of_task = declared(TASK_DATACLASS_REGISTRY[TASK])
-    of_model = {**STOCK_TYPES, **declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL])}
-    sections = {name: options[name] for name in ("model", "task") if isinstance(options.get(name), dict)}
+    types = {
+        "model": {**STOCK_TYPES, **declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL])},
+        "task": declared(TASK_DATACLASS_REGISTRY[TASK]),
+    }
+    sections = {name: options[name] for name in types if isinstance(options.get(name), dict)}
     flat = {name: value for name, value in options.items() if name not in sections}
-    for owner, types, given in (
-        ("the model or the task", {**of_model, **of_task}, flat),
-        ("the model", of_model, sections.get("model", {})),
-        ("the task", of_task, sections.get("task", {})),
+    for owner, known, values in (
+        ("the model or the task", {**types["model"], **types["task"]}, flat),
+        *((f"the {name}", types[name], values) for name, values in sections.items()),
     ):
-        # the names of both are what was trained, and cannot be others
-        unknown = next((name for name in given if name not in types or name == "_name"), None)
+        # Both "_name"s say what was trained, and stay.
+        unknown = next((name for name in values if name not in known or name == "_name"), None)
         if unknown is not None:
             raise InputError(f"{what}: {shown(unknown)} is no option of {owner}: leave it out")
-        typed(given, types, what)
+        typed(values, known, what)
 
 
 def check_is_roberta(state: Mapping[str, Any], what: str) -> Options:
-    """Return a file's options of the model, of any type; raise InputError where that is no RoBERTa."""
+    """Return the model's options in a file, of any type; raise InputError unless it is a RoBERTa."""
     options = recorded_options(state)["model"]
     name, model = options.get("_name"), model_class(options.get("_name"))
     if name is not None and not (model and issubclass(model, RobertaModel)):
@@ -151,12 +152,12 @@ def declared(config: type) -> dict[str, Any]:
 
 
 def defaults(config: type) -> Options:
-    """Return the default values of a dataclass: options that a file does not record refer to some."""
+    """Return the default values of a dataclass, to which options that a file does not record refer."""
     return {f.name: f.default for f in fields(config) if f.default is not MISSING}
 
 
 def _stock_types() -> dict[str, Any]:
-    """Return those of fairseq's RoBERTa, which has a parser and an architecture instead of a dataclass."""
+    """Return the options of fairseq's RoBERTa, which has a parser and an architecture instead of a dataclass."""
     parser, architecture = argparse.ArgumentParser(), argparse.Namespace()
     RobertaModel.add_args(parser)
     base_architecture(architecture)
@@ -173,7 +174,7 @@ STOCK_TYPES = _stock_types()
 def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = False) -> Options:
     """Return the ``options`` that ``types`` declares, and with ``report`` warn of others.
 
-    Raise InputError for one that is not of its type, a size that no model has, and a seed that numpy does not take.
+    Raise InputError for an option of another type, a size that no model has, and a seed that numpy does not take.
     """
     for name, value in options.items():
         if name not in types:
@@ -193,7 +194,7 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Return whether a value is plain data of a type as dataclasses of fairseq, or of here, declare them."""
+    """Return whether a value is plain data of a type that fairseq's dataclasses, or ours, declare."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return any(fits(value, one) for one in inner)
@@ -210,14 +211,14 @@ def fits(value: Any, kind: Any) -> bool:
 
 
 def is_taken(value: Any, kind: Any) -> bool:
-    """Return whether it is a value of an option, no longer than any is, and not for omegaconf to interpolate."""
+    """Return whether a value fits, is not too long, and holds nothing that omegaconf would interpolate."""
     if isinstance(value, (str, list)) and len(value) > (LONGEST_TEXT if isinstance(value, str) else LONGEST_LIST):
         return False
     return fits(value, kind) and "${" not in str(value) and value != "???"
 
 
 def _parents(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the other sections, of each option what fits; never a folder to import."""
+    """Return the other sections, with the options that fit; never a folder to import."""
     sections: dict[str, Any] = {f.name: f.type for f in fields(FairseqConfig)}
     cfg: dict[str, Any] = {name: None for name, kind in sections.items() if kind is Any}
     saved = as_options(state.get("cfg"))
@@ -227,8 +228,3 @@ def _parents(state: Mapping[str, Any]) -> dict[str, Any]:
         cfg[section] = {**defaults(sections[section]), **fitting}
         cfg[section].pop("user_dir", None)
     return cfg
-
-
-def shown(value: Any) -> str:
-    """Return a value from a file, short and in one line."""
-    return reprlib.repr(value)

@@ -1,7 +1,7 @@
 """Reading a file that holds tensors: nothing in it is executed, and a damaged one is refused in one line.
 
-Every checkpoint, folder to share and backbone that this package opens goes through ``read_file``, and on to fairseq,
-with its configuration checked and old formats brought up, through ``load_state``.
+Every checkpoint, folder to share and backbone goes through ``read_file``; on its way to fairseq through ``load_state``
+too, which checks its configuration and brings old formats up to date.
 """
 
 import math
@@ -25,9 +25,8 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
     """Return what a checkpoint or a folder to share holds, on the CPU: plain values, and weights under "model".
 
     ``option`` named the file. ``mapped``: the tensors of a zip archive are read from it when they are needed, and
-    processes share their memory; what is written to them stays in this process. ``checked``: this very file was found
-    whole and finite before, so that only its form is looked at. Raise InputError where it cannot be read, is damaged,
-    is no checkpoint, or holds what only running code could make.
+    processes share their memory. ``checked``: this very file was found whole and finite before. Raise InputError where
+    it cannot be read, is damaged or not a checkpoint, or holds what only running code could make.
     """
     try:
         shared = os.path.isdir(path)
@@ -36,10 +35,10 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
             raise Damaged("it holds no weights under 'model'")
         for name, value in state["model"].items():
             if not isinstance(name, str) or not isinstance(value, dict if name == EXTRA_STATE else Tensor):
-                raise Damaged(f"its {name!s:.60} is no tensor")
+                raise Damaged(f"its {name!s:.60} is not a tensor")
         fingerprint = state["model"].get(FINGERPRINT)
         if fingerprint is not None and (fingerprint.dtype != torch.uint8 or fingerprint.shape != (32,)):
-            raise Damaged(f"its {FINGERPRINT} is no fingerprint")
+            raise Damaged(f"its {FINGERPRINT} is not 32 bytes")
         if not checked and changed_weights(state["model"]):
             raise Damaged("its weights are not those that were saved: they do not fit the checksum that it carries")
     except Damaged as reason:
@@ -53,9 +52,9 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
 def load_state(path: str, option: str, overrides: dict[str, Any] | None = None, builds: bool = True) -> dict[str, Any]:
     """Return what fairseq's ``load_checkpoint_to_cpu`` returns, of a file that may be a stranger's.
 
-    ``option`` named the file. ``overrides`` replace values of the configuration; the caller's own, so not checked.
-    ``builds``: whether a model is made from it. Where training goes on, or starts from a backbone, only its tensors and
-    its progress are read. Raise InputError as ``read_file`` and ``buildable`` do.
+    ``option`` named the file. ``overrides`` replace values of the configuration, unchecked. ``builds``: whether a model
+    is made from it; a training that goes on, or starts from a backbone, reads tensors and progress alone. Raise
+    InputError as ``read_file`` and ``buildable`` do.
     """
     what = f"{option} {path}"
     state = read_file(path, option)
@@ -75,16 +74,16 @@ def load_state(path: str, option: str, overrides: dict[str, Any] | None = None, 
 
 
 def holds_ours(path: str) -> bool:
-    """Return whether a file holds a model of this package; its tensors are not read."""
+    """Return whether a file holds a model of this package, without reading its tensors."""
     try:
         state = preview(path)
         return names_ours(state) or is_ours(state["model"])
-    except Exception:  # what is damaged, or holds more than data, is left to its own reader
+    except Exception:  # a damaged file, or one that holds more than data, is left to its own reader
         return False
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """Return whether all numbers are; in one pass and without a copy."""
+    """Return whether all numbers are finite; in one pass and without a copy."""
     if not tensor.is_floating_point() or not tensor.numel():
         return True
     return all(math.isfinite(bound) for bound in torch.aminmax(tensor.detach()))

@@ -1,8 +1,7 @@
 """What a checkpoint records of the data that its model was trained on, so that other data is mapped onto it or refused.
 
-Label ids follow the frequencies of one training set, a dictionary's ids one order of its symbols: numbers that mean
-nothing without the folder they come from. The record is the section "record" of ``model.kept``. The method, its options
-and the metric stand in the checkpoint's configuration already, the dev score in its ``extra_state`` ("val_loss").
+Label ids follow the frequencies of one training set, a dictionary's ids one order of its symbols: both mean nothing
+without the folder they come from. The record is the section "record" of ``model.kept``.
 """
 
 import hashlib
@@ -50,7 +49,7 @@ def read_record(state: Any, source: str = "this checkpoint") -> Record:
     """Return a saved record without what a later version may have added; raise InputError for values of other types."""
     values = {name: state.get(name) for name in TYPES} if isinstance(state, Mapping) else {}
     damaged = [name for name, value in values.items() if not fits(value, TYPES[name])]
-    # outputs are multiplied by the scale
+    # Outputs are multiplied by the scale: it is above 0.
     if damaged or not values or values["scale"] is not None and values["scale"] <= 0:
         raise InputError(f"the record of {source} is damaged ({', '.join(damaged) or 'scale'}): give another copy")
     return Record(**values)
@@ -74,8 +73,8 @@ def listed(labels: list[str] | None) -> str:
 
 
 def _differ(one: Record, other: Record, name: str) -> bool:
-    a, b = getattr(one, name), getattr(other, name)
-    return a is not None and b is not None and a != b
+    values = getattr(one, name), getattr(other, name)
+    return None not in values and values[0] != values[1]
 
 
 def check_same_data(theirs: Record, ours: Record, data: str) -> None:
@@ -84,40 +83,37 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
     ``ours`` is the folder's. Label names are compared in ``LabelOrder``.
     """
     if _differ(theirs, ours, "regression"):
-        trained, remedy = (
-            ("scores", "give") if theirs.regression else (f"classes ({listed(theirs.labels)})", "leave out")
-        )
+        trained = "scores" if theirs.regression else f"classes ({listed(theirs.labels)})"
         raise InputError(
-            f"this checkpoint was trained on {trained}, and this run on {data} is not: {remedy} --regression-target, "
-            "or give another checkpoint"
+            f"this checkpoint was trained on {trained}, and this run on {data} is not: "
+            f"{'give' if theirs.regression else 'leave out'} --regression-target, or give another checkpoint"
         )
     if _differ(theirs, ours, "pairs"):
-        kinds = ("sentence pairs", "single sentences")
-        trained, found = kinds if theirs.pairs else kinds[::-1]
+        trained, present = ("sentence pairs", "single sentences")[:: 1 if theirs.pairs else -1]
         raise InputError(
-            f"this checkpoint was trained on {trained}, and {data} has {found}: give a folder of {trained}, or another "
-            "checkpoint"
+            f"this checkpoint was trained on {trained}, and {data} has {present}: give a folder of {trained}, or "
+            "another checkpoint"
         )
     for option, token in (theirs.tokens or {}).items():
-        given = (ours.tokens or theirs.tokens or {}).get(option)
-        if given != token:
+        own = (ours.tokens or theirs.tokens or {}).get(option)
+        if own != token:
             remedy = f"leave {option} out" if token is None else f"give {option} {token}"
-            raise InputError(f"{option} is {given}, and this checkpoint was trained with {token}: {remedy}")
+            raise InputError(f"{option} is {own}, and this checkpoint was trained with {token}: {remedy}")
     for name, what in (("bpe", "--bpe"), ("dictionary", "dictionary"), ("bpe_sha256", "--vocab"), ("scale", "scale")):
         if _differ(theirs, ours, name):
-            found, trained = (f"{getattr(each, name)!s:.12}" for each in (ours, theirs))
+            present, trained = (f"{getattr(each, name)!s:.12}" for each in (ours, theirs))
             raise InputError(
-                f"the {what} of {data} ({found}) is not the one that this checkpoint was trained with ({trained}): "
+                f"the {what} of {data} ({present}) is not the one that this checkpoint was trained with ({trained}): "
                 "preprocess the data with that one"
             )
 
 
 def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[str]:
-    """Return the classes of a model with the record ``theirs``, as the folder with the record ``ours`` calls them.
+    """Return a model's classes in the order of its logits, by the names that the folder gives them; [] for scores.
 
-    In the order of the model's logits; [] of one for scores. Classes are the same if the table of tasks gives them one
-    meaning; where it knows nothing of a task, if they have the same name. Raise InputError where the folder's labels
-    mean something else, unless the model goes on in ``training`` on the folder, whose labels may come to mean that.
+    ``theirs``, ``ours``: the records of the model and of the folder. Classes are the same if the table of tasks gives
+    them one meaning or, for unknown tasks, if they have one name. Raise InputError where the folder's labels mean
+    something else, unless the model goes on in ``training`` on the folder, whose labels may come to mean that.
     """
     names = theirs.labels or []
     try:
@@ -134,7 +130,7 @@ class KeptRecord:
 
     ours: Record  # what is known of the folder ``data`` and this run
     data: str
-    follow: Callable[[list[str]], None] | None  # told of the order of the checkpoint's classes, if labels matter
+    follow: Callable[[list[str]], None] | None  # puts the folder's labels into the order of the checkpoint's classes
     training: bool  # the model goes on to be trained on this folder, so that the task's name is the folder's
     reads_vectors: bool = False  # M(x) is the folder's word vectors
 
@@ -155,7 +151,6 @@ class KeptRecord:
                 f"trained on the vectors of {listed([*(theirs.vectors or {})])} (by SHA-256): run python -m preprocess "
                 "glove --overwrite with these"
             )
-        # the folder's labels are put into the order of the model's classes
         if theirs.labels is not None and self.follow is not None:
             labels = labels_here(theirs, self.ours, self.training)
             self.follow(labels)
@@ -170,12 +165,10 @@ class KeptRecord:
                 "this checkpoint does not record what the scores of its training were divided by: its outputs are "
                 f"multiplied by {self.ours.scale:g}, by which those of {self.data} are divided"
             )
-        # what the folder alone knows is added; a model that is trained on is of this folder from now on
+        # The folder adds what it alone knows. A model that is trained on it is of this folder from now on.
+        replaced = {"task", "prompt_position", "vocab"} if self.training else set()
         ours = {name: value for name, value in asdict(self.ours).items() if value is not None}
-        known = {name for name in ours if getattr(theirs, name) is None}
-        if self.training:
-            known |= ours.keys() & {"task", "prompt_position", "vocab"}
-        taken = {name: ours[name] for name in known}
+        added = {name: ours[name] for name in ours if name in replaced or getattr(theirs, name) is None}
         if self.training and self.ours.bpe is not None:
-            taken["max_length"] = self.ours.max_length  # None: the folder says that all tokens were kept
-        self.of_model = replace(theirs, **taken)
+            added["max_length"] = self.ours.max_length  # None: the folder says that all tokens were kept
+        self.of_model = replace(theirs, **added)

@@ -1,13 +1,13 @@
 """A folder to share: what was trained, as ``prompt.safetensors``, ``config.json``, which says what it is, and a card.
 
-It is read as the checkpoint that it was made from, and checked as one of a stranger: see ``reading.py``. Neither file
-can hold code. The checksum covers both; README.md, the card, is for people alone.
+It is read as the checkpoint that it was made from, and checked as a stranger's: see ``reading.py``. Neither file can
+hold code. The checksum covers both; README.md, the card, is for people alone.
 """
 
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,9 @@ FORMAT = 1
 LARGEST_CONFIG = 10**6  # characters
 REMEDY = "give one that python -m fairseq_idpg.export wrote"
 # Options that are left out: files of the training, and names that are the same in every folder.
-FILES: dict[str, tuple[str, ...]] = {
-    "task": ("_name", *PATHS["task"]),
-    "model": ("_name", *PATHS["model"]),
-    "criterion": (),
-}
+FILES: dict[str, tuple[str, ...]] = {name: ("_name", *PATHS[name]) for name in ("task", "model")} | {"criterion": ()}
 SECTIONS = tuple(FILES)
-# of config.json; of "run", scores, seed and the like, and of "versions" nothing is built
+# The keys of config.json. "run" (scores, seed and the like) and "versions" are for people: nothing is built from them.
 KEYS = {"format", "method", "data", "backbone", "run", "versions", "options", "checksum"}
 
 Rows = list[list[Any]]
@@ -45,7 +41,8 @@ def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
     ``config``: all of ``KEYS`` but the format and the checksum: "data" is the record, "backbone" has "name", "path" and
     "tensors_sha256", "options" those of ``SECTIONS``.
     """
-    own = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}  # none shares memory
+    # safetensors takes no tensors that share memory.
+    own = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
     whole = {"format": FORMAT, **config}
     whole["checksum"] = _checksum(whole, own)
     (folder / TENSORS).write_bytes(save(own, metadata={"format": "pt"}))
@@ -54,19 +51,19 @@ def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
 
 
 def read_shared(path: str, what: str) -> dict[str, Any]:
-    """Return what a checkpoint would hold of it: "model", "cfg" and no progress of a training.
+    """Return what a checkpoint would hold: "model", "cfg" and no progress of a training.
 
-    The backbone is where the folder says, or a neighbour of the folder by the name that it says. Raise InputError,
-    which names the folder as ``what``, where a file is missing, is damaged, or does not belong to the other.
+    The backbone is where the folder says, or beside the folder under the name that it says. Raise InputError, which
+    calls the folder ``what``, where a file is missing, damaged, or does not belong to the other.
     """
     folder = Path(path)
     config, tensors = _read_both(folder, what)
     data, backbone = dict(config["data"]), config["backbone"]
-    data["vocab"] = _found(folder, data.get("vocab"), data.get("vocab"))
+    data["vocab"] = _place(folder, data.get("vocab"), data.get("vocab"))
     options = {name: {**config["options"][name], **dict.fromkeys(FILES[name])} for name in SECTIONS}
     options["task"].update(_name=TASK, data=str(folder))
     options["model"].update(
-        _name=OUR_MODEL, method=config["method"], backbone=_found(folder, backbone["path"], backbone["name"])
+        _name=OUR_MODEL, method=config["method"], backbone=_place(folder, backbone["path"], backbone["name"])
     )
     model: dict[str, Any] = {
         **tensors,
@@ -86,49 +83,39 @@ def _read_both(folder: Path, what: str) -> tuple[dict[str, Any], dict[str, Tenso
     for name in (CONFIG, TENSORS):
         if not (folder / name).is_file():
             raise InputError(f"{what} is a folder without {name}: give a checkpoint, or a folder to share")
-    config = _reading(CONFIG, what, lambda: _read_config(folder / CONFIG))
-    if config["format"] != FORMAT:
+    name, tensors = CONFIG, {}
+    try:
+        with open(folder / CONFIG, encoding="utf-8") as file:
+            config = json.loads(file.read(LARGEST_CONFIG))
+        version = config["format"]
+        if version == FORMAT:
+            if config.keys() != KEYS or config["options"].keys() != FILES.keys():
+                raise ValueError("it has other keys")
+            name = TENSORS
+            tensors = load((folder / TENSORS).read_bytes())  # not mapped: others may change the file
+    except Exception as error:  # of JSON, of safetensors, and of torch over sizes and types
+        raise InputError(f"{what}: {name} is damaged or of another kind ({reason_of(error, 100)}): {REMEDY}") from None
+    if version != FORMAT:
         raise InputError(
-            f"{what}: {CONFIG} is of format {shown(config['format'])}, and this version reads {FORMAT}: export the "
-            "checkpoint again, or use the version that wrote it"
+            f"{what}: {CONFIG} is of format {shown(version)}, and this version reads {FORMAT}: export the checkpoint "
+            "again, or use the version that wrote it"
         )
-    # not a map of a file that others may change
-    tensors = _reading(TENSORS, what, lambda: load((folder / TENSORS).read_bytes()))
     if not has_digest(config["checksum"], _checksum, config, tensors):
         raise InputError(f"{what}: {CONFIG} and {TENSORS} are not those that were exported together: {REMEDY}")
     return config, tensors
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    with open(path, encoding="utf-8") as file:
-        config = json.loads(file.read(LARGEST_CONFIG))
-    if config["format"] == FORMAT and (config.keys() != KEYS or config["options"].keys() != FILES.keys()):
-        raise ValueError("it has other keys")
-    return config
-
-
-def _reading(name: str, what: str, read: Callable[[], Any]) -> Any:
-    """Call ``read``; raise InputError for a damaged file."""
-    try:
-        return read()
-    except Exception as error:  # of JSON, of safetensors, and whatever torch makes of sizes and types
-        raise InputError(f"{what}: {name} is damaged or of another kind ({reason_of(error, 100)}): {REMEDY}") from None
 
 
 def _checksum(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
     return digest_of([{name: part for name, part in config.items() if name != "checksum"}, dict(tensors)])
 
 
-def _found(folder: Path, recorded: Any, name: Any) -> Any:
-    """Return the recorded place where it is there; else that of the end of ``name`` beside the folder or in it."""
+def _place(folder: Path, recorded: Any, name: Any) -> Any:
+    """Return the recorded place if it exists, else what has the end of ``name`` beside the folder or in it."""
     places = [recorded] if isinstance(recorded, str) else []
     ends = Path(name).parts[-2:] if isinstance(name, str) else ()
     for last in filter(None, (ends, ends[-1:])):
         places += [str(top.joinpath(*last)) for top in (folder.absolute().parent, folder.absolute())]
     return next((place for place in places if os.path.exists(place)), next(iter(places), name))
-
-
-# --- the card: how to use the folder, its scores, what was trained -----------------------------------
 
 
 def use_lines(folder: str, pairs: bool) -> dict[str, str]:
@@ -142,7 +129,7 @@ def use_lines(folder: str, pairs: bool) -> dict[str, str]:
 
 
 def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int) -> str:
-    """Return the Markdown of a folder's card, of what ``config.json`` says; ``trained``: how many numbers it has."""
+    """Return the card in Markdown of what ``config.json`` says; ``trained``: how many numbers the folder has."""
     run, backbone, of_model = dict(config["run"]), config["backbone"], config["options"]["model"]
     by_words = of_model.get("predict_with") == "mlm"  # the backbone's LM head predicts
     scores = [

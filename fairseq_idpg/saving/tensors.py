@@ -1,8 +1,8 @@
 """The tensors of a checkpoint: their names, whether a model takes them, and the SHA-256 that every checkpoint carries.
 
-The zip archive's own CRC-32 tells that the bytes of a file are those that were written; a checksum also tells that the
-values are those of the training, whichever tool has copied them into another file since. That of the weights stands
-among them, so that every writer has it; those of what only a resumed training reads are made where the trainer writes.
+The zip archive's CRC-32 tells that a file has the bytes that were written. A checksum tells that it has the values of
+the training, whichever tool has copied them since. That of the weights stands among them, so that every writer has it;
+those of the progress, which only a resumed training reads, are made where the trainer writes.
 """
 
 import hashlib
@@ -15,8 +15,8 @@ from torch import Tensor
 from ..backbone.weights import STACK
 from ..errors import InputError
 
-FINGERPRINT = "backbone_fingerprint"  # a tensor that every checkpoint of this package holds: of the backbone's tensors
-OLD_FINGERPRINT = "backbone_sha256"  # instead of it in version 0.1: of the bytes of the backbone's file
+FINGERPRINT = "backbone_fingerprint"  # in every checkpoint of this package: SHA-256 of the backbone's tensors
+OLD_FINGERPRINT = "backbone_sha256"  # in version 0.1: SHA-256 of the backbone's file
 EXTRA_STATE = "_extra_state"  # what torch keeps of a module besides tensors
 HEADS = "classification_heads."
 OUTPUTS = "out_proj.weight"
@@ -24,21 +24,18 @@ OUTPUTS = "out_proj.weight"
 CHECKSUM = "checksum"  # in the extra state
 PROGRESS = ("extra_state", "optimizer_history", "last_optimizer_state")
 CHECKSUMS = "checksums"  # of these, by name
-PARTS = 10**6  # more would be a file made to take for ever
+PARTS = 10**6  # of a value: only a file that is made to take for ever has more
 
-# What a model may have beyond the numbers in its file: many times these, and what is left out once it is trained.
-TIMES, SPARE = 4, 2**26
-OBJECTS = 2**12  # numbers whose memory the objects around a tensor take
+TIMES, SPARE = 4, 2**26  # a model may have so many times the numbers of its file, and so many more
+OBJECTS = 2**12  # numbers that fit into the memory of the objects around a tensor
 
 ANOTHER = "give another checkpoint to --path, --restore-file or --save-dir"
 
 State = dict[str, Tensor]
 
-# --- fingerprints and checksums ----------------------------------------------------------------------
-
 
 def as_fingerprint(digest: str) -> Tensor:
-    """Return a SHA-256 in hexadecimal as the 32 bytes that checkpoints hold."""
+    """Return the 32 bytes that checkpoints hold of a SHA-256 in hexadecimal."""
     return torch.frombuffer(bytearray.fromhex(digest), dtype=torch.uint8)
 
 
@@ -48,7 +45,7 @@ def as_digest(fingerprint: Tensor) -> str:
 
 
 def is_ours(model_state: dict[str, Any]) -> bool:
-    """Return whether tensors are those of a checkpoint of this package, by the fingerprint of a backbone among them."""
+    """Return whether tensors are those of a checkpoint of this package: they include a fingerprint."""
     return FINGERPRINT in model_state or OLD_FINGERPRINT in model_state
 
 
@@ -67,18 +64,18 @@ def carry_checksum(model_state: dict[str, Any]) -> None:
 
 
 def changed_weights(model_state: dict[str, Any]) -> bool:
-    """Return whether weights are not those that were saved; a backbone or version 0.1 carries no checksum."""
+    """Return whether weights differ from those that were saved; backbones and version 0.1 carry no checksum."""
     recorded = model_state.get(EXTRA_STATE, {}).get(CHECKSUM)
     return FINGERPRINT in model_state if recorded is None else not has_digest(recorded, checksum, model_state)
 
 
 def with_progress_checksums(state: dict[str, Any]) -> dict[str, Any]:
-    """Return what the trainer is about to write, and the checksums of how far it has come."""
+    """Return what the trainer is about to write, with the checksums of its progress."""
     return {**state, CHECKSUMS: {name: digest_of(state[name]) for name in PROGRESS if name in state}}
 
 
 def changed_progress(state: dict[str, Any]) -> str | None:
-    """Return the part of how far training had come that is not what was saved, if any; one may be taken out whole."""
+    """Return the first part of the progress that is not what was saved, if any; a part may have been removed."""
     recorded = state.get(CHECKSUMS)
     if not isinstance(recorded, dict):
         return CHECKSUMS
@@ -87,7 +84,7 @@ def changed_progress(state: dict[str, Any]) -> str | None:
 
 
 def has_digest(recorded: Any, digest: Callable[..., str], *values: Any) -> bool:
-    """Return whether the digest of some values is the recorded one; values without end have none."""
+    """Return whether the digest of some values is the recorded one; values that are too deep or too many have none."""
     try:
         return recorded == digest(*values)
     except (ValueError, RecursionError):
@@ -97,7 +94,7 @@ def has_digest(recorded: Any, digest: Callable[..., str], *values: Any) -> bool:
 def digest_of(value: Any) -> str:
     """Return the SHA-256 of nested dictionaries and lists of tensors and plain values.
 
-    Raise ValueError where it has too many parts, and RecursionError where it is nested too deeply.
+    Raise ValueError for too many parts, and RecursionError for a nesting that is too deep.
     """
     digest = hashlib.sha256()
     for part in _parts(value, iter(range(PARTS))):
@@ -115,7 +112,7 @@ def tensors_digest(tensors: State) -> str:
 
 
 def _parts(value: Any, budget: Iterator[int], name: str = "") -> Iterator[Any]:
-    """Yield a value as bytes that no other value has."""
+    """Yield bytes that tell a value from every other one."""
     if next(budget, None) is None:
         raise ValueError("too many parts")
     if isinstance(value, Tensor):
@@ -128,24 +125,21 @@ def _parts(value: Any, budget: Iterator[int], name: str = "") -> Iterator[Any]:
     else:
         yield repr((name, value)).encode()
         return
-    kind = "dict" if isinstance(value, dict) else "list"  # fairseq makes plain ones of their subclasses
+    kind = "dict" if isinstance(value, dict) else "list"  # fairseq saves subclasses as these
     yield repr((name, kind, len(named))).encode()
     for key, part in named:
         yield from _parts(part, budget, key)
 
 
 def _tensor(name: str, value: Tensor) -> Iterator[Any]:
-    """Yield a description of known length first, so that no two lists of tensors give the same bytes."""
+    """Yield name, type and shape first, so that different tensors never give the same bytes."""
     yield repr((name, str(value.dtype), list(value.shape))).encode()
     if value.numel():
         yield value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
 
 
-# --- whether a model takes them ----------------------------------------------------------------------
-
-
 def room(state: dict[str, Any]) -> int:
-    """Return how many numbers a model may have that is made from these tensors."""
+    """Return how many numbers a model of these tensors may have."""
     return SPARE + TIMES * sum(value.numel() for value in state.values() if torch.is_tensor(value))
 
 
@@ -154,23 +148,23 @@ def check_same_heads(state: State, whole: State) -> None:
     theirs, own = ({n: list(v.shape) for n, v in held.items() if n.startswith(HEADS)} for held in (state, whole))
     if theirs != own:
         raise InputError(
-            f"this checkpoint holds {_named(theirs)} but the model has {_named(own)}: give the options that it was "
+            f"this checkpoint holds {_heads(theirs)} but the model has {_heads(own)}: give the options that it was "
             "trained with (--classification-head-name, --num-classes, --predict-with), or, to train for other classes, "
             "start from it with --backbone, or from its prompt with --prompt-init-from"
         )
 
 
-def _named(shapes: dict[str, list[int]]) -> str:
+def _heads(shapes: dict[str, list[int]]) -> str:
     """Return the names of heads, with the shape of their outputs."""
     names = sorted({key[len(HEADS) :].partition(".")[0] for key in shapes})[:8]
-    found = [f"{name:.60} {shapes.get(f'{HEADS}{name}.{OUTPUTS}', '')}".rstrip() for name in names]
-    return f"the head {', '.join(found)}" if found else "no head"
+    heads = [f"{name:.60} {shapes.get(f'{HEADS}{name}.{OUTPUTS}', '')}".rstrip() for name in names]
+    return f"the head {', '.join(heads)}" if heads else "no head"
 
 
 def take_encoder(state: State, whole: State) -> None:
-    """Leave of a checkpoint of fairseq's own, in place, the encoder and head that a model of ours can start from.
+    """Remove from a checkpoint of fairseq itself all but the encoder and head that a model of ours can start from.
 
-    Raise InputError where its encoder is incomplete, or has more in it than the model's.
+    Raise InputError where its encoder has other tensors than the model's.
     """
     missing = [key for key in whole if key.startswith(STACK) and key not in state]
     unknown = [key for key in state if key.startswith(STACK) and key not in whole]
@@ -189,8 +183,7 @@ def check_shapes(state: State, whole: State) -> None:
         theirs = state.get(key)
         if not torch.is_tensor(own) or theirs is None:
             continue
-        kinds = [value.dtype if not value.is_floating_point() else "floating" for value in (theirs, own)]
-        if theirs.shape != own.shape or kinds[0] != kinds[1]:
+        if theirs.shape != own.shape or theirs.is_floating_point() != own.is_floating_point():
             raise InputError(
                 f"this checkpoint's {key} is {list(theirs.shape)} of {theirs.dtype}, but the model's is "
                 f"{list(own.shape)} of {own.dtype}: give the options it was trained with, or {ANOTHER}"

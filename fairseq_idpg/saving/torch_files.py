@@ -1,7 +1,7 @@
 """Files of ``torch.save``: written whole or not at all, and read as tensors and plain values, no larger than the file.
 
 torch's allow-list runs no code of a stranger's file, but it takes ``bytearray(3e9)``, ``_codecs.encode`` with any codec
-and numpy's types of any size. So a pickle is looked through first; a name in it stands for what a checkpoint needs.
+and numpy's types of any size. So ``Preview`` looks a pickle through first, and knows only what a checkpoint needs.
 """
 
 import argparse
@@ -28,15 +28,15 @@ from ..errors import InputError
 from .tensors import FINGERPRINT, with_progress_checksums
 
 ARCHIVE = b"PK\x03\x04"
-VIEWS = 4  # the tensors of a file may be this many times larger than the file: some share their numbers
+VIEWS = 4  # the tensors of a file may be so many times larger than the file, as some share their numbers
 NUMBER_BYTES = {
     **{"Byte": 1, "Char": 1, "Bool": 1, "Short": 2, "Half": 2, "BFloat16": 2},
     **{"Int": 4, "Float": 4, "Long": 8, "Double": 8},
 }
 OPCODES = {ord(opcode.code) for opcode in pickletools.opcodes if opcode.proto <= 2}  # which torch writes and reads
-LEGACY_SAVED, LEGACY_PICKLES = 3, 5  # a magic number, a version, the system, what was saved, the names of its storages
-
-# --- reading -----------------------------------------------------------------------------------------
+# A file of torch before 1.6 holds five pickles: a magic number, a version, the system, what was saved, and the names of
+# its storages.
+LEGACY_SAVED, LEGACY_PICKLES = 3, 5
 
 
 class Damaged(Exception):
@@ -44,7 +44,7 @@ class Damaged(Exception):
 
 
 class Float64:
-    """numpy's type float64, the only one that fairseq saves numbers of."""
+    """numpy's type float64, the only type of numpy's numbers that fairseq saves."""
 
     def __init__(self, name: str, *flags: bool):
         if name != "f8":
@@ -56,14 +56,14 @@ class Float64:
 
 
 def encode(text: str, codec: str) -> bytes:
-    """Return the bytes that Python pickles as text; other codecs may take time without end."""
+    """Return the bytes that Python pickles as text; other codecs may take endless time."""
     if codec != "latin1":
         raise Damaged(f"it holds text in the codec {codec:.20}")
     return text.encode("latin1")
 
 
-class Preview(pickle._Unpickler):  # the one in Python, whose memory follows the file's
-    """Read a pickle without making its tensors, which together may have ``most`` bytes."""
+class Preview(pickle._Unpickler):  # in Python: C's takes memory before it reads the bytes
+    """Reads a pickle without making its tensors, which together may have ``most`` bytes."""
 
     dispatch = {code: step for code, step in pickle._Unpickler.dispatch.items() if code in OPCODES}
 
@@ -90,7 +90,7 @@ class Preview(pickle._Unpickler):  # the one in Python, whose memory follows the
         return self.known[full]
 
     def persistent_load(self, pid: Any) -> int:
-        """Give a storage as the bytes of each of its numbers."""
+        """Return, for a storage, how many bytes each of its numbers has."""
         kind, number_bytes, *_ = pid
         if kind != "storage":
             raise Damaged(f"it holds a {kind!s:.20}, which is no data")
@@ -106,35 +106,35 @@ def read_saved(path: str, mapped: bool = False, checked: bool = False) -> Any:
     """Return what a file holds, on the CPU.
 
     ``mapped``: the tensors of a zip archive are read from it when they are needed; ``checked``: this very file was
-    found whole before. Raise Damaged where it cannot be read, or would make something else than data of its size.
+    found whole before. Raise Damaged where it cannot be read, or holds more than data of its size.
     """
     try:
         archive = is_archive(path)
+        if archive and not checked:
+            _check_records(path)
         if not checked:
-            if archive:
-                _check_records(path)
             preview(path)
-        # torch maps no file whose name is no text; its own messages advise to switch the allow-list off
+        # torch maps only files whose names are text. Its messages are not shown: they advise to allow all code.
         return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped and archive and is_text(path))
     except Damaged:
         raise
     except OSError as error:
         raise Damaged(error.strerror or "it cannot be read") from None
-    except Exception:  # bytes that are no pickle end in errors of every kind
+    except Exception:  # bytes that are not a pickle end in errors of every kind
         raise Damaged("it is damaged or of another kind") from None
 
 
 def is_archive(path: str) -> bool:
-    """Return whether a file begins as a zip archive, which torch saves since version 1.6; raise OSError for no file."""
+    """Return whether a file is a zip archive, as torch saves since version 1.6; raise OSError if it is not there."""
     with open(regular(path), "rb") as file:
         return file.read(len(ARCHIVE)) == ARCHIVE
 
 
 def _check_records(path: str) -> None:
-    """Compare the sizes and the CRC-32 of an archive's records, which torch does not."""
+    """Raise Damaged unless the sizes and the CRC-32 of an archive's records are right, which torch does not check."""
     with zipfile.ZipFile(path) as archive:
         records = archive.infolist()
-        # torch, which writes none that is packed, would map the packed bytes as numbers
+        # torch packs no record, and would map packed bytes as numbers.
         packed = any(record.file_size != record.compress_size for record in records)
         if packed or sum(record.file_size for record in records) > os.path.getsize(path):
             raise Damaged("its records are packed, or say that they are larger than the file")
@@ -144,15 +144,12 @@ def _check_records(path: str) -> None:
 
 
 def preview(path: str) -> Any:
-    """Return what a file holds, with None for each tensor; raise an exception of any kind where it is no such file."""
+    """Return what a file holds, with None for each tensor; raise an exception of any kind for other files."""
     most = VIEWS * os.path.getsize(path)
     with open(regular(path), "rb") as file:
         if is_archive(path):
             return Preview(io.BytesIO(torch._C.PyTorchFileReader(file).get_record("data.pkl")), most).load()
         return [Preview(file, most).load() for _ in range(LEGACY_PICKLES)][LEGACY_SAVED]
-
-
-# --- writing: what replaces fairseq's own copies and saves -------------------------------------------
 
 
 def copy_whole(theirs: Callable, src_path: str, dst_path: str, overwrite: bool = False) -> Any:
@@ -174,22 +171,22 @@ def save_whole(theirs: Callable, obj: Any, filename: str, async_write: bool = Fa
 
 
 def _write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
-    """Call ``write`` on a new file that then takes the name ``path``; raise InputError where it cannot."""
+    """Call ``write`` on a new file that then takes the name ``path``; raise InputError where that fails."""
     try:
         with new_file(Path(path)) as work, open(work, "wb") as file:
             write(file)
     except (OSError, RuntimeError) as error:
-        reason = error.__context__ if isinstance(error, RuntimeError) else error  # torch makes a RuntimeError of it
+        reason = error.__context__ if isinstance(error, RuntimeError) else error  # torch wraps the OSError
         if not isinstance(reason, OSError):
             raise
         raise InputError(
-            f"{path} could not be written ({reason.strerror or reason}): what stood there before is intact; make room "
-            "or give another --save-dir, and the same command goes on"
+            f"{path} could not be written ({reason.strerror or reason}), and the earlier file is intact: make room or "
+            "give another --save-dir, and the same command goes on"
         ) from None
 
 
 def leftovers(folder: str) -> Iterator[Path]:
-    """Yield what savings leave that were cut short: ours, and those of fairseq itself."""
+    """Yield the files that unfinished savings left: ours, and those of fairseq itself."""
     for name in ("checkpoint", "crash"):
         yield from Path(folder).glob(f".{name}*.pt.*.pt")
         yield from Path(folder).glob(f"{name}*.pt.tmp")

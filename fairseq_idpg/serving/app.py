@@ -1,4 +1,4 @@
-"""Routes of the server: what is asked, and in which status and JSON it is answered; and what is counted."""
+"""Routes of the server, its counters, and the status and JSON of each answer."""
 
 import asyncio
 import logging
@@ -27,28 +27,25 @@ logger = logging.getLogger(__name__)
 PAGE = {"/": "text/html", "/page.js": "text/javascript", "/page.css": "text/css"}
 PREDICT, TASKS, HEALTH, METRICS = "/predict", "/tasks", "/health", "/metrics"
 PATHS = (PREDICT, TASKS, HEALTH, METRICS, *PAGE)
-OWN = "'self'"
-ALLOWED = {"default-src": "'none'", "script-src": OWN, "style-src": OWN, "connect-src": OWN}
-ALLOWED.update(dict.fromkeys(("base-uri", "form-action", "frame-ancestors"), "'none'"))
 HEADERS = {
-    "Content-Security-Policy": "; ".join(f"{what} {where}" for what, where in ALLOWED.items()),
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-GONE = 499  # for the counters: the client does not wait any more
+GONE = 499  # for the counters: the client has hung up
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 TEXTS = tuple(2**power for power in range(13))
 
 
 class Metrics:
-    """What one server counts, as Prometheus reads it."""
+    """Counters of one server, as Prometheus reads them."""
 
     def __init__(self) -> None:
         self.registry = prometheus.CollectorRegistry()
         prometheus.ProcessCollector(registry=self.registry)
-
         counter, histogram = prometheus.Counter, prometheus.Histogram
         on: Any = {"namespace": "fairseq_idpg", "registry": self.registry}
         self.requests = counter("requests", "requests", ["path", "status"], **on)
@@ -65,20 +62,20 @@ class Metrics:
 def build_app(
     batcher: Batcher, metrics: Metrics, most_bytes: int, most_texts: int, hosts: set[str] | None = None
 ) -> "Front":
-    """Return the routes, asked of ``batcher``, behind a ``Front``.
+    """Return the routes behind a ``Front``; ``batcher`` answers.
 
     A request has at most ``most_bytes`` and ``most_texts``. ``hosts``: names of the server; None for any.
     """
     metrics.queue.set_function(lambda: batcher.waiting)
 
     async def predict(request: Request) -> Response:
-        asked = batcher.submit(read_question(await read_body(request, most_bytes), most_texts))
-        answer, gone = asyncio.wrap_future(asked), asyncio.ensure_future(disconnected(request))
-        both: set[Any] = {answer, gone}
+        submitted = batcher.submit(read_question(await read_body(request, most_bytes), most_texts))
+        answer, hang_up = asyncio.wrap_future(submitted), asyncio.ensure_future(disconnected(request))
+        both: set[Any] = {answer, hang_up}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        gone.cancel()
+        hang_up.cancel()
         if not answer.done():
-            asked.cancel()  # answer.cancel() would do so once the loop comes to it, when the model may have taken it
+            submitted.cancel()  # now: answer.cancel() waits for the loop, and the model may take it meanwhile
             return Response(status_code=GONE)
         return JSONResponse({"predictions": answer.result()})
 
@@ -104,8 +101,9 @@ def build_app(
 
 @dataclass
 class Front:
-    """Around the routes: counts, adds ``HEADERS``, and refuses requests that call the server by another's name. A page
-    of somebody else's can have its own name point to 127.0.0.1, and would then pass for a page of this server.
+    """Around the routes: counts, adds ``HEADERS``, and refuses requests that call the server by another name.
+
+    A stranger's page can have its own name point to 127.0.0.1, and would then pass for a page of this server.
     """
 
     app: ASGIApp
@@ -120,7 +118,7 @@ class Front:
         if self.hosts is not None and host_name(host) not in self.hosts:
             app = json_error(421, f"this server is not called {host:.60}: give it the name with --allowed-host")
 
-        async def noted(event: Message) -> None:
+        async def send_with_headers(event: Message) -> None:
             nonlocal status
             if event["type"] == "http.response.start":
                 status = event["status"]
@@ -128,7 +126,7 @@ class Front:
             await send(event)
 
         try:
-            await app(scope, receive, noted)
+            await app(scope, receive, send_with_headers)
         finally:
             path = scope["path"] if scope["path"] in PATHS else "other"
             self.metrics.requests.labels(path, status).inc()
@@ -137,7 +135,7 @@ class Front:
 
 
 def host_name(host: str) -> str | None:
-    """``localhost:8000`` -> ``localhost``; None where it is no such thing."""
+    """``localhost:8000`` -> ``localhost``; None for other text."""
     try:
         return URL(f"http://{host}").hostname
     except ValueError:
@@ -155,18 +153,15 @@ def page_file(path: str, media: str) -> Any:
 
 async def read_body(request: Request, most: int) -> bytes:
     """Return the body of a request; raise HTTPException unless it is JSON of at most ``most`` bytes."""
-    # pages of other sites can send other types without being asked
-    given = request.headers.get("content-type", "none")
-    if given.partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, f"Content-Type {given:.60}: give application/json, in UTF-8")
-    too_long = HTTPException(413, f"the body has more than {most} bytes: give fewer texts at a time")
-    if int(request.headers.get("content-length", "0")) > most:
-        raise too_long
+    # Pages of other sites can send other types without this server's consent.
+    media = request.headers.get("content-type", "none")
+    if media.partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, f"Content-Type {media:.60}: give application/json, in UTF-8")
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > most:
-            raise too_long
+            raise HTTPException(413, f"the body has more than {most} bytes: give fewer texts at a time")
     return bytes(body)
 
 
@@ -181,7 +176,7 @@ def json_error(status: int, message: str, headers: Any = None) -> Response:
 
 
 async def failed(request: Request, error: Exception) -> Response:
-    """Answer a request that failed, also one for a path or a method that is not there."""
+    """Return the answer to a request that failed, also to one for an unknown path or method."""
     if isinstance(error, ClientDisconnect):
         return Response(status_code=GONE)
     if isinstance(error, Unavailable):
@@ -189,11 +184,11 @@ async def failed(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         message = error.detail
         if error.status_code in (404, 405):
-            asked = f"{request.method:.20} {request.url.path:.60}"
-            message = f"{asked} is not here: ask POST {PREDICT}, or GET {', '.join(PATHS[1:])}"
+            wrong = f"{request.method:.20} {request.url.path:.60}"
+            message = f"{wrong} is unknown: ask POST {PREDICT}, or GET {', '.join(PATHS[1:])}"
         return json_error(error.status_code, message, error.headers)
-    if isinstance(error, InputError) and not isinstance(error, ModelFault):
-        return json_error(400, str(error))
-    if isinstance(error, ModelFault):  # others starlette hands on to the log
+    if isinstance(error, ModelFault):  # starlette logs other exceptions itself
         logger.error(one_line(str(error)))
+    elif isinstance(error, InputError):
+        return json_error(400, str(error))
     return json_error(500, "the server failed at this request: its log says how")

@@ -1,11 +1,12 @@
 """Questions of concurrent requests, answered together by one thread."""
 
+import contextlib
 import itertools
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -35,21 +36,19 @@ class Batcher:
     batch_size: int  # texts that the model runs together
     window: float  # seconds for which a question waits for others, also where the model is at rest
     limit: int  # texts that may wait; a question that finds the queue empty is taken whatever its size
-    answered: Callable[[int], None] = lambda texts: None  # is told how many texts were answered together
+    answered: Callable[[int], None] = lambda texts: None  # called with the number of texts that were answered together
 
     def __post_init__(self) -> None:
         self.served: Served | None = None
         self.error: BaseException | None = None
-        self.lost: ModelLost | None = None  # what every later question would end with too
         self.jobs: deque[Job] = deque()
         self.waiting = 0  # texts of the jobs
         self.hurried = False
         self.closed = False
         self.condition = threading.Condition()
-        self.thread: threading.Thread  # once it has started
 
     def start(self, opened: Callable[[], None], ended: Callable[[], None]) -> None:
-        """Start the thread; it calls ``opened`` once the model is there, and ``ended`` when nothing is taken any more.
+        """Start the thread; it calls ``opened`` once the model is there, and ``ended`` when it takes no more questions.
 
         ``error`` is then what ended it too early.
         """
@@ -57,13 +56,13 @@ class Batcher:
         self.thread.start()
 
     def hurry(self) -> None:
-        """Wait for no more questions to come, although they are still taken."""
+        """Stop waiting for questions to answer together, although they are still taken."""
         with self.condition:
             self.hurried = True
             self.condition.notify()
 
     def close(self, drop: bool = False) -> None:
-        """Take nothing any more, and return when all that was taken is answered; or what waits is dropped."""
+        """Take no more questions, and return when all are answered; ``drop``: those that wait are cancelled."""
         with self.condition:
             self.closed = True
             while drop and self.jobs:
@@ -72,7 +71,7 @@ class Batcher:
         self.thread.join()
 
     def ready(self) -> Served:
-        """Return the model; raise Unavailable where it is not there yet, or is no more."""
+        """Return the model; raise Unavailable while it is loaded, and once the server ends."""
         if self.closed:
             raise Unavailable("the server is about to end")
         if self.served is None:
@@ -80,7 +79,10 @@ class Batcher:
         return self.served
 
     def submit(self, question: Question) -> "Future[list[Row]]":
-        """Take a question; raise InputError where the model cannot answer it, Unavailable for a full queue."""
+        """Put a question into the queue.
+
+        Raise InputError where the model cannot answer it, Unavailable where the queue is full.
+        """
         self.ready().check(question)
         job, size = Job(question, Future(), time.monotonic()), len(question.texts)
         with self.condition:
@@ -93,27 +95,28 @@ class Batcher:
         return job.answer
 
     def _work(self, opened: Callable[[], None], ended: Callable[[], None]) -> None:
+        taken: list[Job] = []
         try:
             self.served = self.open_model()
             if not self.closed:
                 opened()
-            while self.lost is None and (jobs := self._next()):
-                # of those whose requests still wait, what can be answered together
+            while taken := self._next():
+                # Group the questions that can be answered together, without those whose clients have hung up.
                 groups: dict[tuple[Any, ...], list[Job]] = {}
-                for job in jobs:
+                for job in taken:
                     if job.answer.set_running_or_notify_cancel():
                         groups.setdefault(job.question.way, []).append(job)
                 for group in groups.values():
-                    self._answer(group)
-            self.error = self.lost
+                    self._answer(self.served, group)
         except BaseException as error:
             self.error = error
         finally:
             with self.condition:
                 self.closed = True
-            for job in self.jobs:
-                if job.answer.set_running_or_notify_cancel():
-                    job.answer.set_exception(Unavailable("the server is about to end"))
+            reason = "the model is lost, and " if isinstance(self.error, ModelLost) else ""
+            for job in (*taken, *self.jobs):
+                with contextlib.suppress(InvalidStateError):  # it has its answer, or was cancelled
+                    job.answer.set_exception(Unavailable(f"{reason}the server is about to end"))
             ended()
 
     def _next(self) -> list[Job]:
@@ -132,25 +135,19 @@ class Batcher:
             self.waiting -= texts
         return taken
 
-    def _answer(self, jobs: list[Job]) -> None:
-        """Answer questions of one ``way``; where that fails, each half by itself, down to the one that is at fault."""
-        assert self.served is not None
+    def _answer(self, served: Served, jobs: list[Job]) -> None:
+        """Answer questions of one ``way``; where that fails, each half alone, down to the one that is at fault."""
         texts = [text for job in jobs for text in job.question.texts]
         try:
-            rows = iter(self.served.answer(jobs[0].question._replace(texts=texts), self.batch_size))
-        except ModelLost as error:
-            self.lost = error
-            for job in jobs:
-                job.answer.set_exception(Unavailable("the model is lost, and the server is about to end"))
-            return
+            rows = iter(served.answer(jobs[0].question._replace(texts=texts), self.batch_size))
+        except ModelLost:  # every later question would meet it too
+            raise
         except Exception as error:
             if len(jobs) == 1:
-                jobs[0].answer.set_exception(error)
-                return
+                return jobs[0].answer.set_exception(error)
             middle = len(jobs) // 2
-            self._answer(jobs[:middle])
-            self._answer(jobs[middle:])
-            return
+            self._answer(served, jobs[:middle])
+            return self._answer(served, jobs[middle:])
         self.answered(len(texts))
         for job in jobs:
             job.answer.set_result([*itertools.islice(rows, len(job.question.texts))])

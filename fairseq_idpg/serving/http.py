@@ -1,4 +1,4 @@
-"""The server of HTTP, which answers before it ends what it has accepted."""
+"""The HTTP server, which answers all that it has accepted before it ends."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ NO_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0x
 
 
 class Connection(H11Protocol):
-    """uvicorn's, which ends after ``WAIT`` seconds without a whole request, or without an answer being read on."""
+    """uvicorn's, which ends after ``WAIT`` seconds without a whole request, or in which nobody reads the answer."""
 
     deadline: asyncio.TimerHandle | None = None
 
@@ -49,7 +49,7 @@ class Connection(H11Protocol):
             self.deadline.cancel()
 
     def _watch(self) -> None:
-        """Start the clock where a request is awaited, and stop it where one is whole."""
+        """Start the clock while a request is awaited, and stop it once one is whole."""
         waits = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
         if waits and self.deadline is None:
             self.deadline = self.loop.call_later(WAIT, self.transport.close)
@@ -61,7 +61,7 @@ class Connection(H11Protocol):
 def take_no_more(listening: socket.socket) -> None:
     """Let the kernel begin no more connections; those that it has begun can still be accepted.
 
-    Between a last ``accept`` and ``close`` more could come, which ``close`` would reset. Without a filter they do.
+    Without the filter, ``close`` would reset connections that arrive after the last ``accept``.
     """
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in NO_SYN))
     with contextlib.suppress(OSError):
@@ -70,10 +70,10 @@ def take_no_more(listening: socket.socket) -> None:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's, of one process for many connections, which at its end still answers what is asked on those made.
+    """uvicorn's, of one process for many connections, which at its end still answers those that were made.
 
-    ``ending`` is called when no more will come. No client keeps it from its end for more than ``WAIT`` seconds, unless
-    an answer is due.
+    ``ending`` is called when no more will come. A client delays the end by ``WAIT`` seconds at most, unless an answer
+    is due.
     """
 
     def __init__(self, app: ASGIApp, ending: Callable[[], None]):
@@ -92,11 +92,12 @@ class HttpServer(uvicorn.Server):
             take_no_more(listening)
         connections: Any = self.server_state.connections
         begun = -1
+        # Wait until every connection has begun a request, or none has begun for a while.
         for _ in range(ROUNDS):
             before, begun = begun, self.server_state.total_requests + len(self.server_state.tasks)
             if before == begun and all(connection.cycle for connection in connections):
                 break
             await asyncio.sleep(QUIET)
         self.ending()
-        await asyncio.sleep(SHORT)  # the loop accepts what the kernel has: close() would reset it
+        await asyncio.sleep(SHORT)  # the loop accepts what the kernel still holds: close() would reset it
         await super().shutdown(sockets)

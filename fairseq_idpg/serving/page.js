@@ -1,13 +1,12 @@
 "use strict";
 
-// Sends a sentence (or a pair) to /predict and shows the answer. All that was written by others - sentences, labels,
-// words - goes through textContent, and is never read as HTML.
-// ?sentence=...&sentence2=...&task=... fills the form and asks at once, or as soon as the model is loaded.
+// Sends a sentence (or a pair) to /predict and shows the answer. Sentences, labels and words go through textContent, so
+// they are never read as HTML. ?sentence=...&sentence2=...&task=... fills the form and asks once the model is loaded.
 
 const field = (id) => document.getElementById(id);
 let tasks = [];
 let asked = 0;
-let wanted = false; // to ask as soon as the model is there
+let waiting = false; // to ask as soon as the model is there
 
 function made(tag, text, ...children) {
   const element = document.createElement(tag);
@@ -34,35 +33,35 @@ async function ask(path, options) {
   return value;
 }
 
-const chosen = () => tasks.find((task) => task.task === field("task").value) || tasks[0];
+const selected = () => tasks.find((task) => task.task === field("task").value) || tasks[0];
 
-function suit() {
-  const reads = chosen().reads;
+function fitForm() {
+  const reads = selected().reads;
   field("of-second").hidden = !reads.includes("pair");
   field("sentence2").required = !reads.includes("sentence");
 }
 
-function shown(found) {
+function elementsOf(answer) {
   const parts = [];
-  if (found.label === undefined) {
-    parts.push(made("h2", `score ${found.score.toFixed(4)}`));
+  if (answer.label === undefined) {
+    parts.push(made("h2", `score ${answer.score.toFixed(4)}`));
   } else {
-    parts.push(made("h2", `${found.label} (${(100 * found.probability).toFixed(1)}%)`));
-    const rows = Object.entries(found.probabilities).map(([label, share]) => [label, share.toFixed(4), bar(share)]);
+    parts.push(made("h2", `${answer.label} (${(100 * answer.probability).toFixed(1)}%)`));
+    const rows = Object.entries(answer.probabilities).map(([label, share]) => [label, share.toFixed(4), bar(share)]);
     parts.push(table("Probabilities", rows));
   }
-  if (found.cut) parts.push(made("p", "The text is too long: its end was not read."));
-  if (found.prompts) {
+  if (answer.cut) parts.push(made("p", "The text is too long: its end was not read."));
+  if (answer.prompts) {
     const near = (words) => words.map(({ word, cosine }) => `${word} ${cosine.toFixed(2)}`).join(", ");
-    const layer = (number) => found.prompt_layers[number];
-    const rows = found.prompts.map((words, number) => [`row ${number + 1}, layer ${layer(number)}`, near(words)]);
+    const layer = (number) => answer.prompt_layers[number];
+    const rows = answer.prompts.map((words, number) => [`row ${number + 1}, layer ${layer(number)}`, near(words)]);
     parts.push(table("Nearest words of the prompt rows that this input got, with cosines", rows));
   }
   return parts;
 }
 
 async function predict() {
-  const task = chosen();
+  const task = selected();
   const second = field("of-second").hidden ? "" : field("sentence2").value;
   const text = second ? [field("sentence").value, second] : field("sentence").value;
   const number = ++asked;
@@ -74,8 +73,8 @@ async function predict() {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ texts: [text], tasks: [task.task], prompts: task.prompts }),
     });
-    const found = value.predictions[0];
-    parts = shown(found.tasks ? found.tasks[task.task] : found);
+    const answer = value.predictions[0];
+    parts = elementsOf(answer.tasks ? answer.tasks[task.task] : answer);
   } catch (failure) {
     error = failure.message;
   }
@@ -96,17 +95,17 @@ async function start() {
   field("task").replaceChildren(...tasks.map((task) => made("option", task.task)));
   field("of-task").hidden = tasks.length < 2;
   if (tasks.some((task) => task.task === query.get("task"))) field("task").value = query.get("task");
-  suit();
-  field("task").addEventListener("change", suit);
-  if (wanted) await predict();
+  fitForm();
+  field("task").addEventListener("change", fitForm);
+  if (waiting) await predict();
 }
 
 const query = new URLSearchParams(location.search);
 for (const id of ["sentence", "sentence2"]) field(id).value = query.get(id) || "";
-wanted = field("sentence").value !== "";
+waiting = field("sentence").value !== "";
 field("question").addEventListener("submit", (event) => {
   event.preventDefault();
   if (tasks.length) predict();
-  else wanted = true;
+  else waiting = true;
 });
 start();

@@ -1,4 +1,4 @@
-"""What requests ask for, and what the model, or several tasks on one backbone, answer."""
+"""What a request asks for, and what the model, or several tasks on one backbone, answers."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 class Question(NamedTuple):
-    """What is asked of some texts."""
+    """Texts, and what is asked about them."""
 
     texts: list[Text]
     tasks: tuple[str, ...] | None = None  # names of those that answer; None for all
@@ -26,7 +26,7 @@ class Question(NamedTuple):
 
     @property
     def way(self) -> tuple[Any, ...]:
-        """Equal where texts can be answered together."""
+        """Equal for questions whose texts can be answered together."""
         return self[1:]
 
 
@@ -45,7 +45,7 @@ KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def refuse(name: str) -> None:
-    """Raise ValueError for what Python adds to JSON."""
+    """Raise ValueError for NaN and Infinity, which Python adds to JSON."""
     raise ValueError(f"{name} is no number")
 
 
@@ -55,7 +55,7 @@ def text_name(number: int) -> str:
 
 
 def read_question(body: bytes, most_texts: int) -> Question:
-    """Return a question out of JSON: an object with some of ``KEYS``, each text as in a line of a JSON file.
+    """Return the question of a JSON object with some of ``KEYS``, each text as in a line of a JSON file.
 
     Raise InputError where it is something else, or has more texts than ``most_texts``.
     """
@@ -64,7 +64,7 @@ def read_question(body: bytes, most_texts: int) -> Question:
     except (ValueError, RecursionError) as error:
         raise InputError(f"the body is not JSON ({error})") from None
     if not isinstance(asked, dict) or not asked.keys() <= KEYS.keys():
-        raise InputError(f"the body {asked!r:.60} is no JSON object with some of {', '.join(KEYS)}")
+        raise InputError(f"the body {asked!r:.60}: give a JSON object with some of {', '.join(KEYS)}")
     given = {key: value for key, value in asked.items() if value is not None}
     for key, value in {"texts": None, **given}.items():
         fits, remedy = KEYS[key]
@@ -85,28 +85,33 @@ def read_question(body: bytes, most_texts: int) -> Question:
 
 
 class Served:
-    """The model, and its tasks by their names. Answers are the rows of ``python -m fairseq_idpg.predict --format
-    jsonl``: of one checkpoint label, probability and probabilities, or score; of several ``tasks``, these of each.
+    """The model, and its tasks by their names.
+
+    Answers are the rows of ``python -m fairseq_idpg.predict --format jsonl``: of one checkpoint label, probability and
+    probabilities, or score; of several ``tasks``, these of each.
     """
 
     def __init__(self, model: Predictor | ManyTasks):
         self.model = model
         self.tasks: Mapping[str, Predictor]
         self.tasks = model.tasks if isinstance(model, ManyTasks) else {model.record.task or "task": model}
+        for task in self.tasks.values():
+            task.if_too_long = "shorten it"  # who asks cannot change the server's options
 
     def described(self) -> list[Row]:
         """Return each task: its labels (None for scores), what it reads, and whether it has prompt rows to show."""
-        found = []
+        tasks = []
         for name, task in self.tasks.items():
-            efl = task.description  # of a class: then sentences are read too, and answered by the classes of these
+            # A model of EFL reads pairs, and sentences too, which it answers by the task's own classes.
+            efl = task.description
             kinds = [*(["sentence"] if efl or not task.record.pairs else []), *(["pair"] if task.record.pairs else [])]
             labels = (efl.labels if efl else task.labels) or None
-            found.append({"task": name, "labels": labels, "reads": kinds, "prompts": has_rows(task.model)})
-        return found
+            tasks.append({"task": name, "labels": labels, "reads": kinds, "prompts": has_rows(task.model)})
+        return tasks
 
     def check(self, question: Question) -> None:
-        """Raise InputError for what the tasks cannot answer, as far as that is seen before texts are encoded."""
-        for name in self.chosen(question):
+        """Raise InputError for what the tasks cannot answer, as far as can be seen before texts are encoded."""
+        for name in self.asked(question):
             if name not in self.tasks:
                 raise InputError(f"task {name:.60} is not served: choose among {', '.join(self.tasks)}")
             try:
@@ -116,10 +121,10 @@ class Served:
             except InputError as error:
                 raise InputError(f"task {name}: {error}") from None
 
-    def chosen(self, question: Question) -> list[str]:
+    def asked(self, question: Question) -> list[str]:
         return list(self.tasks if question.tasks is None else question.tasks)
 
     def answer(self, question: Question, batch_size: int) -> list[Row]:
-        names = {"tasks": self.chosen(question)} if isinstance(self.model, ManyTasks) else {}
+        names = {"tasks": self.asked(question)} if isinstance(self.model, ManyTasks) else {}
         options: Any = {"prompts": question.prompts, "words": question.words, "name": text_name, **names}
-        return [row(found) for found in self.model.predict(question.texts, batch_size=batch_size, **options)]
+        return [row(answer) for answer in self.model.predict(question.texts, batch_size=batch_size, **options)]

@@ -23,7 +23,7 @@ from ..names import TRAIN
 from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch, refuse_to_skip
 from ..representations.cache import SplitText, fill_cache
-from ..representations.states import StateCache, find_state_caches, tell_sizes
+from ..representations.states import StateCache, find_state_caches
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import KeptRecord, Record
 from .config import SentencePredictionIDPGConfig
@@ -206,7 +206,6 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Fill the caches before the first step reads them."""
-        tell_sizes(dataset.states for dataset in self.datasets.values() if dataset.states is not None)
         for split, dataset in self.datasets.items():
             fill_cache(dataset.representations, model, dataset.raw_tokens, dataset.sizes, split)
             fill_cache(dataset.states, model, dataset.raw_tokens, dataset.places.shorten.sizes, split)

@@ -39,7 +39,7 @@ def test_the_encoder_is_found_where_it_is_now(where, moved, place, tmp_path):
     folder = {"named": tmp_path / "new", "beside the backbone": tmp_path, "beside the checkpoint": moved.parent}[where]
     shutil.copytree(place / "vocab", folder, dirs_exist_ok=True)
     model = load(moved, device="cpu", vocab=folder if where == "named" else None)
-    assert model.text.folder == folder and model.predict(["red cat"])[0].label in ("good", "bad")
+    assert model.text.encoder.files[0].parent == folder and model.predict(["red cat"])[0].label in ("good", "bad")
 
 
 @pytest.mark.parametrize("file, content", {"vocab.bpe": "#version: 0.2\nt h\n", "dict.txt": "0 1\n1 1\n"}.items())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
 from fairseq_idpg import load
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.inference.many import ManyTasks
 from tests.folders import write_backbone
 from tests.inference.conftest import BYTES, inputs
 from tests.inference.saved import write_checkpoint
@@ -108,21 +107,11 @@ def test_some_tasks_and_one_of_them(many, together):
             many.predict(texts, tasks)
 
 
-def test_tasks_come_and_go_while_a_thread_predicts(saved):
-    first, second, single = (saved("pairs", name) for name in ("late", "lora", "m-idpg"))
-    many, texts = load({"first": first}, device="cpu"), inputs("pairs")
-    expected = of_task(many.predict(texts), "first")
-    with ThreadPoolExecutor(1) as thread:
-        running = [thread.submit(many.predict, texts) for _ in range(9)]
-        assert many.add(second, "second") == "second" and many.add(single) == "pairs"
-        many.drop("second")
-        for found in (each.result() for each in running):
-            assert of_task(found, "first") == pytest.approx(expected, abs=1e-5)
-            assert len({tuple(answer) for answer in found}) == 1  # the tasks of its beginning, for all texts
-    assert many.names == ["first", "pairs"]
-    many.drop("first")
-    expected = values(load(single, device="cpu").predict(texts))
-    assert of_task(many.predict(texts), "pairs") == pytest.approx(expected, abs=1e-5)
+def test_a_task_alone_under_its_name(saved):
+    """Also of a model that shares no backbone."""
+    texts, tuned = inputs("pairs"), saved("pairs", "bitfit", "--method", "bitfit")
+    expected = values(load(tuned, device="cpu").predict(texts))
+    assert of_task(load({"a": tuned}, device="cpu").predict(texts), "a") == pytest.approx(expected, abs=1e-5)
 
 
 def test_what_cannot_share_is_refused(saved, tmp_path):
@@ -139,11 +128,13 @@ def test_what_cannot_share_is_refused(saved, tmp_path):
 
 @pytest.mark.parametrize("part", ["encoder", "dictionary"])
 def test_another_way_from_text_to_ids_is_refused(part, saved):
-    many = load({"first": saved("pairs", "late")}, device="cpu")
-    if part == "encoder":
-        many["first"].text.encoder.fingerprint = lambda: "0" * 64
-    else:
-        many["first"].text.dictionary.symbols[9] += "x"
+    def opened(path):
+        predictor = load(path, device="cpu")
+        if "head" in path and part == "encoder":
+            predictor.text.encoder.fingerprint = lambda: "0" * 64
+        elif "head" in path:
+            predictor.text.dictionary.symbols[9] += "x"
+        return predictor
+
     with pytest.raises(InputError, match=part):
-        many.add(saved("pairs", "head"), "second")
-    assert many.names == ["first"]
+        ManyTasks(opened, [("first", saved("pairs", "late")), ("second", saved("pairs", "head"))])

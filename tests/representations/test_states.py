@@ -9,7 +9,7 @@ import torch
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations.cache import CacheKey
-from fairseq_idpg.representations.states import StateCache, find_state_caches, tell_sizes
+from fairseq_idpg.representations.states import StateCache, find_state_caches
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
 from tests.folders import write_folder
@@ -25,7 +25,7 @@ def cache(folder, precision="float32", rounded=False, lengths=LENGTHS, **changes
     dtype = "float16" if rounded else precision
     usual = {"backbone": "b", "tokens": "t", "kind": "states before layer 2", "width": WIDTH}
     key = CacheKey(**{**usual, "rows": int(lengths.sum()), "dtype": dtype, "precision": precision, **changes})
-    return StateCache(str(folder), key, lengths, lambda: precision, "train", 2, rounded)
+    return StateCache(str(folder), key, lengths, 2, rounded)
 
 
 def encode(index):
@@ -60,21 +60,8 @@ def test_states_that_do_not_fit_their_type(tmp_path):
         rows[index.tolist().index(4) * 7] = 1e6
         return rows
 
-    with pytest.raises(InputError, match="states of example 5: .* --state-cache-dtype model$"):
+    with pytest.raises(InputError, match="states that enter layer 2 of example 5: .* --state-cache-dtype model$"):
         cache(tmp_path, rounded=True).fill(encode_badly, batches())
-
-
-# --- room ----------------------------------------------------------------------------------------
-
-
-def test_the_room_is_said_before_it_is_taken(tmp_path, caplog):
-    caplog.set_level("INFO")
-    made = [cache(tmp_path), cache(tmp_path, rounded=True)]
-    tell_sizes(made)
-    assert "split train: 6 examples, 24 tokens x 6 x 4 bytes" in caplog.text and len(caplog.records) == 2
-    made[0].fill(encode, batches())
-    tell_sizes(made)
-    assert len(caplog.records) == 3
 
 
 # --- who may keep them ---------------------------------------------------------------------------

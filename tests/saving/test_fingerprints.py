@@ -10,7 +10,7 @@ import torch
 
 from fairseq_idpg.backbone.weights import LM_HEAD, STACK
 from fairseq_idpg.saving import backbone_file, reading, torch_files
-from fairseq_idpg.saving.backbone_file import load_note, notes_folder, read_backbone, stat_file
+from fairseq_idpg.saving.backbone_file import Note, notes_folder, read_backbone, stat_file
 from tests.folders import write_backbone
 from tests.helpers import ends_soon, put_no_file
 
@@ -143,4 +143,4 @@ def test_where_notes_are(monkeypatch, tmp_path, backbone, looked):
 def test_what_is_no_file_has_no_notes(notes, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, tmp_path / "nowhere"):
-        assert stat_file(str(path)) is load_note(str(path)) is None
+        assert stat_file(str(path)) is Note(str(path)).place is None

@@ -63,7 +63,7 @@ def test_a_full_disk_leaves_the_old_file_and_ends_in_one_line(tmp_path, caplog, 
     path, source = tmp_path / "checkpoint_last.pt", tmp_path / "source"
     old = checkpoint(path, 10)
     source.write_bytes(bytes(49_000))
-    message = "checkpoint_last.pt could not be written .File too large.: what stood there"
+    message = "checkpoint_last.pt could not be written .File too large., and the earlier file is intact"
     with full_disk(20_000), pytest.raises(InputError, match=message):
         if through == "save":
             checkpoint_utils.torch_persistent_save({"model": torch.zeros(50_000)}, str(path))

@@ -49,7 +49,8 @@ def test_answers_are_those_of_predict(one, checkpoints):
 def test_what_the_model_refuses(one):
     for asked, message in (
         ({"texts": ["a", "b " * 99]}, "text 2 has 197 tokens, and this model takes "),
-        ({"texts": [["a", "b"]]}, "text 1 is a pair of sentences, and this model was trained on single"),
+        ({"texts": ["b " * 99]}, "beside its prompt: shorten it"),
+        ({"texts": [["a", "b"]]}, "text 1 is a pair of sentences: give a single sentence"),
         ({"texts": ["a"], "tasks": ["pairs"]}, "task pairs is not served: choose among singles"),
     ):
         answer = ask(one, "/predict", asked)

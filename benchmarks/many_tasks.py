@@ -1,6 +1,6 @@
 """Seconds and memory of K tasks on one backbone beside K predictions one after another, on the same sentences.
 
-    python benchmarks/many_tasks.py quickstart/my-run/checkpoint_best.pt --text FILE [--tasks 8] [--rounds 3]
+    python benchmarks/many_tasks.py quickstart/runs/m-idpg-phm/checkpoint_best.pt --text FILE --tasks 8
 
 One checkpoint stands for all K: what is computed is the same for K different ones of its method. Both take turns;
 medians. Of the 2 K passes of K M-IDPG predictions 1 + K are left: M(x) is computed once. The target is 10% above that.
@@ -8,59 +8,62 @@ medians. Of the 2 K passes of K M-IDPG predictions 1 + K are left: M(x) is compu
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import islice
 from statistics import median
 from timeit import timeit
 
 import torch
-from settings import new_parser, parsed, write_json
+from common import make_parser, parse, take_turns, write_json
 
 from fairseq_idpg import load
 from fairseq_idpg.inference.files import TextFile
 from preprocess.errors import command_line
+from preprocess.flags import aligned
 
 MIB = 2**20
 
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    parser = new_parser(
+    parser = make_parser(
         __doc__,
-        sentences=(256, "of the file's beginning"),
-        tasks=(8, ""),
-        batch_size=(64, ""),
-        rounds=(3, ""),
+        sentences=(256, "sentences of the file's beginning"),
+        tasks=(8, "K"),
+        batch_size=(64, "sentences that are run together"),
+        rounds=(3, "after one to warm up"),
     )
-    parser.add_argument("checkpoint")
-    parser.add_argument("--text", required=True, metavar="FILE")
-    parser.add_argument("--pairs", action="store_true", help="two columns")
-    args = parsed(parser)
-    count, size = args.tasks, args.batch_size
+    parser.add_argument("checkpoint", metavar="CHECKPOINT")
+    parser.add_argument("--text", required=True, metavar="FILE", help="a sentence in each line")
+    parser.add_argument("--pairs", action="store_true", help="two columns of sentences")
+    args = parse(parser)
     lines = TextFile(args.text, "tab" if args.pairs else "lines").lines()
-    texts = [line.text for _, line in zip(range(args.sentences), lines)]
+    texts = [line.text for line in islice(lines, args.sentences)]
     single = load(args.checkpoint)
-    many = load({f"task{number}": args.checkpoint for number in range(count)})
+    many = load({f"task{number}": args.checkpoint for number in range(args.tasks)})
 
     def one_after_another() -> None:
-        for _ in range(count):
-            single.predict(texts, size)
+        for _ in range(args.tasks):
+            single.predict(texts, args.batch_size)
 
-    single.predict(texts[:size], size)  # to warm up
-    many.predict(texts[:size], batch_size=size)
-    separate, shared = [], []
-    for _ in range(args.rounds):
-        separate.append(timeit(one_after_another, number=1))
-        shared.append(timeit(lambda: many.predict(texts, batch_size=size), number=1))
-    one, together = median(separate), median(shared)
+    cases = {
+        "one after another": one_after_another,
+        "together": lambda: many.predict(texts, batch_size=args.batch_size),
+    }
+    timed = {name: partial(timeit, case, number=1) for name, case in cases.items()}
+    seconds = take_turns(timed, args.rounds, warm_up=True)
+    separate, together = map(median, seconds.values())
     models = [many[name].model for name in many.names]
     # by their places in memory: what the tasks share counts once
     weights = {p.data_ptr(): p.numel() * p.element_size() for model in models for p in model.parameters()}
     backbone = sum(p.numel() * p.element_size() for p in models[0].encoder.parameters())
-    print(f"{count} tasks, {len(texts):,} sentences, {torch.get_num_threads()} threads, {single.device}")
-    print(f"one after another  {one:8.2f} s  {count * len(texts) / one:8.0f} answers a second")
-    print(f"together           {together:8.2f} s  {count * len(texts) / together:8.0f} answers a second")
-    print(f"ratio              {together / one:8.3f}    target {1.1 * (1 + count) / (2 * count):.3f}")
-    print(f"weights            {sum(weights.values()) / MIB:8.1f} MiB, one backbone {backbone / MIB:.1f} MiB")
-    write_json(args.json, {"one_after_another_s": separate, "together_s": shared})
+    print(f"{args.tasks} tasks, {len(texts):,} sentences, {torch.get_num_threads()} threads, {single.device}")
+    answers = args.tasks * len(texts)
+    rows = [[name, f"{median(own):.2f}", f"{answers / median(own):.0f}"] for name, own in seconds.items()]
+    print("\n".join(aligned([["", "seconds", "answers a second"], *rows])))
+    print(f"ratio {together / separate:.3f}, target {1.1 * (1 + args.tasks) / (2 * args.tasks):.3f}")
+    print(f"weights {sum(weights.values()) / MIB:.1f} MiB, one backbone {backbone / MIB:.1f} MiB")
+    write_json(args.json, {f"{name.replace(' ', '_')}_s": own for name, own in seconds.items()})
 
 
 if __name__ == "__main__":

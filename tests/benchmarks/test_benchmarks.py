@@ -72,9 +72,9 @@ def test_step_time(benchmark, tmp_path):
 
 
 def test_variants_are_what_their_names_say():
-    worker, settings = import_module("step_worker"), replace(import_module("settings").SIZES["tiny"], threads=1)
+    worker, settings = import_module("step_worker"), replace(import_module("common").SIZES["tiny"], threads=1)
     names = ["m-idpg-phm", "m-idpg-phm-cached", "lpt-naive", "lpt-naive-cached-states"]
-    steps = (worker.Steps(case, settings) for case in import_module("step_cases").chosen(names))
+    steps = (worker.Steps(case, settings) for case in import_module("step_time").find_cases(names))
     given = [each.batches[0][0].keys() for each in steps]
     assert given[1] - given[0] == {"representation"} and given[3] - given[2] == {"states"}
 
@@ -98,7 +98,7 @@ def test_epoch(benchmark, tmp_path):
     said = benchmark("epoch", *words, "--json", tmp_path / "figures.json", "--options", *SIZE)
     figures = json.loads((tmp_path / "figures.json").read_text())
     tables = {}
-    for part, block in zip(figures, said.split("\n\n")[-4:]):
+    for part, block in zip(figures, said.split("\n\n")[-3:]):
         tables[part] = {line.split()[0]: line.split()[1:] for line in block.splitlines()}
         assert figures[part] and set(figures[part]) <= set(tables[part])
     for found in figures["epoch"].values():
@@ -195,7 +195,7 @@ def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     other = f"lora ({SCRIPTS.parent.name})"  # --against: the case of the other checkout is measured beside
     assert {"lora", other} < parts["steps-bfloat16-1"]["found"].keys()
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert len(re.findall(r"^\| lora \| [\d.]+ \| ", report, re.MULTILINE)) == 4  # targets, two sizes, steps
+    assert len(re.findall(r"^lora +\d\.\d{4} ", report, re.MULTILINE)) == 4  # targets, two sizes, steps
 
 
 def test_gpu_refuses_before_it_makes_anything(tmp_path):

@@ -94,7 +94,6 @@ def training_figures(done: Finished, checkpoint: Path) -> Figures:
     The first update, which loads and allocates more than the others, counts once in an epoch however few are run.
     """
     begin, _ = done.first("begin training epoch 1")
-    start, _ = done.first("Start iterating over samples")
     ends = [seconds for seconds, _ in done.all(r"\| train_inner \| \{")]
     if len(ends) < 2:
         raise InputError(f"{len(ends)} updates are too few to be timed: give more data or a smaller --batch-size")
@@ -110,12 +109,9 @@ def training_figures(done: Finished, checkpoint: Path) -> Figures:
         "examples": int(examples[1]),
         "examples_per_s": int(examples[1]) / epoch,
         "padding": float(planned[2]) / 100,
-        "fill_s": start - begin,
-        "first_update_s": ends[0] - start,
         "update_s": update,
         "epoch_s": epoch,
         "train_wall_s": float(json.loads(logged[1])["train_train_wall"]),
-        "process_s": done.wall,
         "process_epoch_s": done.wall + (per_epoch - len(ends)) * update,
         "bytes": checkpoint.stat().st_size,
         "write_s": float(written[1]),

@@ -114,16 +114,16 @@ def predict(case: Case, settings: Settings) -> Figures:
     with torch.inference_mode():
         seconds = [_pass(steps) for _ in range(PASSES + 1)][1:]
     count = settings.batch * settings.steps
-    return {"sentences_per_s": count / median(seconds), "peak_mib": steps.device.peak_mib(), "seconds": seconds}
+    return {"sentences_per_s": count / median(seconds), "peak_mib": steps.peak_mib(), "seconds": seconds}
 
 
 def _pass(steps: Steps) -> float:
     """Return the seconds of all batches, which are launched one by one."""
-    steps.device.finish()
+    steps.finish()
     start = steps.clock()
     for arguments, _ in steps.batches:
         logits = steps.logits(steps.model(**arguments))
-    steps.device.finish()
+    steps.finish()
     seconds = steps.clock() - start
     assert torch.isfinite(logits).all(), "a logit is not finite"
     return seconds

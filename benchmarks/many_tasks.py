@@ -8,20 +8,21 @@ medians. Of the 2 K passes of K M-IDPG predictions 1 + K are left: M(x) is compu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from statistics import median
-from timeit import timeit
+from time import perf_counter
+from typing import Any
 
 import torch
-from common import make_parser, parse, take_turns, write_json
+from common import make_parser, parse, write_json
+from predict_speed import Block, for_each
 
 from fairseq_idpg import load
 from fairseq_idpg.inference.files import TextFile
 from preprocess.errors import command_line
-from preprocess.flags import aligned
 
-MIB = 2**20
+APART, MIB = "one after another", 2**20
 
 
 @command_line("error", "nothing is kept")
@@ -41,29 +42,21 @@ def main() -> None:
     texts = [line.text for line in islice(lines, args.sentences)]
     single = load(args.checkpoint)
     many = load({f"task{number}": args.checkpoint for number in range(args.tasks)})
-
-    def one_after_another() -> None:
-        for _ in range(args.tasks):
-            single.predict(texts, args.batch_size)
-
-    cases = {
-        "one after another": one_after_another,
-        "together": lambda: many.predict(texts, batch_size=args.batch_size),
-    }
-    timed = {name: partial(timeit, case, number=1) for name, case in cases.items()}
-    seconds = take_turns(timed, args.rounds, warm_up=True)
-    separate, together = map(median, seconds.values())
     models = [many[name].model for name in many.names]
     # by their places in memory: what the tasks share counts once
     weights = {p.data_ptr(): p.numel() * p.element_size() for model in models for p in model.parameters()}
     backbone = sum(p.numel() * p.element_size() for p in models[0].encoder.parameters())
+    target = 2 * args.tasks / (1.1 * (1 + args.tasks))
     print(f"{args.tasks} tasks, {len(texts):,} sentences, {torch.get_num_threads()} threads, {single.device}")
-    answers = args.tasks * len(texts)
-    rows = [[name, f"{median(own):.2f}", f"{answers / median(own):.0f}"] for name, own in seconds.items()]
-    print("\n".join(aligned([["", "seconds", "answers a second"], *rows])))
-    print(f"ratio {together / separate:.3f}, target {1.1 * (1 + args.tasks) / (2 * args.tasks):.3f}")
     print(f"weights {sum(weights.values()) / MIB:.1f} MiB, one backbone {backbone / MIB:.1f} MiB")
-    write_json(args.json, {f"{name.replace(' ', '_')}_s": own for name, own in seconds.items()})
+    print(f"target: {target:.3f} times as fast as {APART}", flush=True)
+    turns: dict[str, Callable[[], Any]] = {
+        APART: partial(for_each, partial(single.predict, batch_size=args.batch_size), [texts] * args.tasks),
+        "together": partial(many.predict, texts, batch_size=args.batch_size),
+    }
+    block = Block("answers", args.tasks * len(texts), turns, peers=(APART,))
+    block.measure(args.rounds, perf_counter)
+    write_json(args.json, {f"{name.replace(' ', '_')}_s": seconds for name, seconds in block.rounds.items()})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """How a training step's time and memory grow with prompt length, depth, batch and sentence length.
 
-    python benchmarks/scaling.py --axes layers=6,12 batch --rounds 5 --json FILE
-    python benchmarks/scaling.py --read FILE --plot FILE.pdf        # draws saved figures
+    python benchmarks/scaling.py --axes layers=6,12 batch --rounds 5 --plot FILE.pdf
 
 One number is changed at a time, the others stay at BASE's. At each point the cases run side by side as in
 benchmarks/step_time.py, which says what a step, its seconds, its peak memory and "floor" are; points lie further apart
@@ -12,7 +11,6 @@ and up to 6 GiB of memory.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import asdict, replace
 from importlib.util import find_spec
@@ -35,20 +33,9 @@ AXES = {  # the name of each, its label, the values that are measured by default
     "length": ("mean sentence length (tokens)", (10, 20, 40, 80)),
 }
 LABELS = {name.replace("-", "_"): label for name, (label, _) in AXES.items()}  # by the names of settings
-STYLES = {  # case: colour of Okabe and Ito, told apart with any colour vision; mark and line of matplotlib
-    "fine-tuning": ("#D55E00", "D-"),
-    "m-idpg-phm": ("#0072B2", "o-"),
-    "m-idpg-phm-cached": ("#56B4E9", "o--"),
-    "prompt-tuning": ("#009E73", "s-"),
-    "p-tuning-v2": ("#E69F00", "^-"),
-    "p-tuning-v2-kv": ("#CC79A7", "v--"),
-    "floor": ("#000000", "x:"),
-}
-# figure of each case, label of its axis, title of the drawing
-QUANTITIES = {
-    "time": ("median_s", "seconds per step", "Time of a training step"),
-    "memory": ("peak_mib", "peak memory (MiB)", "Peak memory of training"),
-}
+CASES = "fine-tuning m-idpg-phm m-idpg-phm-cached prompt-tuning p-tuning-v2 p-tuning-v2-kv floor".split()
+QUANTITIES = {"median_s": ("s/step", ".4f"), "peak_mib": ("peak MiB", ",.0f")}  # figure: name, form
+Points = list[dict[str, Any]]  # of an axis: {"value", "cases": figures}
 
 
 def parse_options() -> argparse.Namespace:
@@ -57,10 +44,8 @@ def parse_options() -> argparse.Namespace:
     axes = ", ".join(f"{name}={','.join(map(str, values))}" for name, (_, values) in AXES.items())
     add = parser.add_argument
     add("--axes", nargs="+", action="extend", metavar="AXIS[=N,N]", help=f"default: {axes}")
-    add("--cases", nargs="+", action="extend", metavar="CASE", help=f"default: {' '.join(STYLES)}")
-    add("--read", type=Path, metavar="FILE", help="take the figures of --json, measure nothing")
-    add("--plot", type=Path, metavar="FILE", help="draw a panel for each axis: .png, .svg or .pdf")
-    add("--quantity", choices=QUANTITIES, default="time", help="what --plot shows (default time)")
+    add("--cases", nargs="+", action="extend", metavar="CASE", help=f"default: {' '.join(CASES)}")
+    add("--plot", type=Path, metavar="FILE", help="draw time and memory along each axis: .png, .svg or .pdf")
     args = parse(parser)
     if args.plot and (args.plot.suffix not in FORMATS or find_spec("matplotlib") is None):
         raise InputError(f"--plot {args.plot}: name a file that ends in {', '.join(FORMATS)}; it needs matplotlib")
@@ -78,18 +63,47 @@ def parse_axes(words: list[str]) -> dict[str, list[int]]:
     return axes
 
 
-def measure_axes(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    """Measure every value of each axis, and print an axis when it is done.
+def table(axis: str, points: Points) -> list[str]:
+    """Return lines of seconds per step and peak MiB of each case (rows) at each value (columns)."""
+    rows = [[LABELS[axis], "", *(str(point["value"]) for point in points)]]
+    for figure, (quantity, form) in QUANTITIES.items():
+        for name in points[0]["cases"]:
+            values = [point["cases"][name].get(figure) for point in points]
+            rows.append([quantity, name, *("fails" if value is None else format(value, form) for value in values)])
+    return aligned(rows, left=(0, 1))
 
-    Return what ``--json`` saves, {"base", "rounds", "axes": {axis: [{"value", "cases": figures}, ...]}}, and the cases
-    that failed somewhere.
-    """
+
+def draw(base: Settings, axes: dict[str, Points], path: Path) -> None:
+    """Draw a row of panels for each quantity, a panel for each axis; the file is there completely or not at all."""
+    from matplotlib import rc_context, style
+    from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
+
+    # colours that are told apart with any colour vision; letters of an .svg, not their outlines
+    with style.context("tableau-colorblind10"), rc_context({"svg.fonttype": "none"}), new_file(path) as work:
+        figure = Figure((max(8.0, 4.2 * len(axes)), 8.0), layout="constrained")  # inches
+        for panels, quantity in zip(figure.subplots(2, len(axes), squeeze=False), QUANTITIES):
+            for panel, (axis, points) in zip(panels, axes.items()):
+                for name in points[0]["cases"]:
+                    cases = {point["value"]: point["cases"][name] for point in points}
+                    values = {value: case[quantity] for value, case in cases.items() if quantity in case}
+                    panel.plot(list(values), list(values.values()), ".:" if name == "floor" else ".-", label=name)
+                panel.axvline(getattr(base, axis), color="0.85", linewidth=4, zorder=0)
+                panel.set(xlabel=LABELS[axis], ylabel=QUANTITIES[quantity][0], xlim=(0, None), ylim=(0, None))
+                panel.grid(axis="y", color="0.9")
+        figure.suptitle(f"Time and peak memory of a training step; base (grey): {base}", fontsize=9)
+        figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+        figure.savefig(work, dpi=150)
+
+
+@command_line("error", "nothing is kept")
+def main() -> None:
+    args = parse_options()
     check_device(args.device)
     base = step_settings(args, BASE)
-    cases, axes = find_cases(args.cases or list(STYLES)), parse_axes(args.axes or list(AXES))
+    cases, axes = find_cases(args.cases or CASES), parse_axes(args.axes or list(AXES))
     print(f"base: {base}; {base.steps} batches in each of {args.rounds} rounds")
     known: dict[Settings, Figures] = {}  # a point that several axes share is measured once
-    measured: dict[str, list[dict[str, Any]]] = {}
+    measured: dict[str, Points] = {}
     failed: list[str] = []
     for axis, values in axes.items():
         measured[axis] = []
@@ -102,70 +116,9 @@ def measure_axes(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
             measured[axis].append({"value": value, "cases": known[settings]})
         print("\n".join(["", *table(axis, measured[axis])]), flush=True)
     print(f"\n{libraries(known[next(iter(known))])}")
-    return {"base": asdict(base), "rounds": args.rounds, "axes": measured}, failed
-
-
-def table(axis: str, points: list[dict[str, Any]]) -> list[str]:
-    """Return lines of seconds per step and peak MiB of each case (rows) at each value (columns)."""
-    rows = [[LABELS[axis], "", *(str(point["value"]) for point in points)]]
-    for head, figure, form in (("s/step", "median_s", ".4f"), ("peak MiB", "peak_mib", ",.0f")):
-        for name in points[0]["cases"]:
-            values = [point["cases"][name].get(figure) for point in points]
-            rows.append([head, name, *("fails" if value is None else format(value, form) for value in values)])
-            head = ""
-    return aligned(rows, left=(0, 1))
-
-
-def draw(saved: dict[str, Any], quantity: str, path: Path) -> None:
-    """Write the figure of what scaling.py ``saved``, complete or not at all."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
-
-    axes, (figure_name, label, title) = saved["axes"], QUANTITIES[quantity]
-    columns, rows = min(2, len(axes)), -(-len(axes) // 2)
-    # inches: the title needs 8 of width, the legend and the title 1.4 of height
-    figure = Figure((max(4.6 * columns, 8.0), 3.3 * rows + 1.4), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).flatten()
-    for panel, (axis, points) in zip(panels, axes.items()):
-        draw_lines(panel, points, figure_name)
-        panel.axvline(saved["base"][axis], color="0.85", linewidth=4, zorder=0)
-        panel.set(xlabel=LABELS[axis], ylabel=label, xticks=[point["value"] for point in points])
-        panel.set_xlim(left=0)
-        panel.set_ylim(bottom=0)
-        panel.grid(axis="y", color="0.9")
-    for panel in panels[len(axes) :]:
-        panel.remove()
-    bars = "; bars: fastest to slowest round" if quantity == "time" else ""
-    figure.suptitle(f"{title}\nbase (grey): {Settings(**saved['base'])}{bars}", fontsize=9)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize="small")
-    with rc_context({"svg.fonttype": "none"}), new_file(path) as work:  # letters, not their outlines
-        figure.savefig(work, dpi=150)
-
-
-def draw_lines(panel: Any, points: list[dict[str, Any]], figure: str) -> None:
-    """Draw a line through each case's measured values; of seconds also a bar from the lowest to the highest round."""
-    for name in points[0]["cases"]:
-        colour, style = STYLES.get(name, ("0.5", ".-"))
-        cases = {point["value"]: point["cases"][name] for point in points if figure in point["cases"][name]}
-        panel.plot(list(cases), [case[figure] for case in cases.values()], style, color=colour, label=name)
-        if figure == "median_s":
-            for value, case in cases.items():
-                panel.vlines(value, min(case["rounds_s"]), max(case["rounds_s"]), color=colour, linewidth=1)
-
-
-@command_line("error", "nothing is kept")
-def main() -> None:
-    args = parse_options()
-    failed: list[str] = []
-    if args.read:
-        saved = json.loads(args.read.read_text(encoding="utf-8"))
-        print("\n".join(line for axis, points in saved["axes"].items() for line in [*table(axis, points), ""]))
-    else:
-        saved, failed = measure_axes(args)
-    write_json(args.json, saved)
+    write_json(args.json, {"base": asdict(base), "rounds": args.rounds, "axes": measured})
     if args.plot:
-        draw(saved, args.quantity, args.plot)
+        draw(base, measured, args.plot)
     if failed:
         sys.exit(f"error: {', '.join(failed)} failed, see above")
 

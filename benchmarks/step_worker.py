@@ -170,25 +170,6 @@ def resident_mib(name: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(name + ":")) / 1024
 
 
-class Device:
-    """How to read memory of ``cpu`` or ``cuda``, and when its work is done."""
-
-    def __init__(self, name: str):
-        self.cuda = name == "cuda"
-
-    def finish(self) -> None:
-        """Wait until the work given to the device is done."""
-        if self.cuda:
-            torch.cuda.synchronize()
-
-    def held_mib(self) -> float:
-        return torch.cuda.memory_allocated() / MIB if self.cuda else resident_mib("VmRSS")
-
-    def peak_mib(self) -> float:
-        """Return the most memory that was in use so far."""
-        return torch.cuda.max_memory_reserved() / MIB if self.cuda else resident_mib("VmHWM")
-
-
 def trainable(model: nn.Module) -> int:
     """Count the parameters that are trained, without the head, which every case must train."""
     sizes = {name: p.numel() for name, p in model.named_parameters() if p.requires_grad}
@@ -197,30 +178,23 @@ def trainable(model: nn.Module) -> int:
     return sum(sizes.values()) - head
 
 
-class FullPrecision:
-    """Adam on the trained parameters themselves."""
+class Optimizer:
+    """Adam on the trained parameters; in half precision within fairseq's own optimizer of --fp16 and --bf16.
 
-    skipped = 0
-
-    def __init__(self, trained: list[nn.Parameter]):
-        self.adam = torch.optim.Adam(trained, lr=LEARNING_RATE)
-
-    def zero_grad(self) -> None:
-        self.adam.zero_grad(set_to_none=True)
-
-    def update(self, loss: Tensor) -> None:
-        loss.backward()
-        self.adam.step()
-
-
-class HalfPrecision:
-    """fairseq's own optimizer of --fp16 and --bf16 around torch's Adam.
-
-    The whole model is in half precision, frozen weights too; Adam works on float32 copies of what is trained, one for
-    each parameter. With float16 the loss is scaled, dynamically, and a step whose gradients overflow is ``skipped``.
+    There the whole model is in half precision, frozen weights too, and Adam works on float32 copies of what is trained,
+    one for each parameter. With float16 the loss is scaled, dynamically, and a step whose gradients overflow is
+    ``skipped``.
     """
 
     def __init__(self, trained: list[nn.Parameter]):
+        self.skipped = 0
+        self.half = trained[0].dtype != torch.float32
+        self.optimizer: Any = torch.optim.Adam(trained, lr=LEARNING_RATE)
+        if self.half:
+            self.optimizer = self._of_fairseq(trained)
+
+    @staticmethod
+    def _of_fairseq(trained: list[nn.Parameter]) -> Any:
         # the peers' float32 steps do without fairseq
         from fairseq.dataclass.configs import CommonConfig, DistributedTrainingConfig, OptimizationConfig
         from fairseq.optim import FairseqOptimizer
@@ -235,13 +209,16 @@ class HalfPrecision:
         copies = FP16Optimizer.build_fp32_params(None, trained, flatten=False)
         adam = FairseqOptimizer(None)
         adam._optimizer = torch.optim.Adam(copies, lr=LEARNING_RATE)
-        self.optimizer = FP16Optimizer(cfg, trained, adam, copies)
-        self.skipped = 0
+        return FP16Optimizer(cfg, trained, adam, copies)
 
     def zero_grad(self) -> None:
         self.optimizer.zero_grad()
 
     def update(self, loss: Tensor) -> None:
+        if not self.half:
+            loss.backward()
+            self.optimizer.step()
+            return
         self.optimizer.backward(loss)
         try:
             self.optimizer.clip_grad_norm(0.0)  # clips nothing; this is where fairseq notices an overflow
@@ -258,25 +235,33 @@ class Steps:
         torch.set_num_threads(settings.threads)
         torch.manual_seed(0)
         drawn = batches(settings, case.grouped)
-        self.device, self.place = Device(settings.device), settings.device
+        self.place, self.cuda = settings.device, settings.device == "cuda"
         self.dtype, self.clock = getattr(torch, settings.dtype), CLOCKS[settings.clock]
-        with repeated_draws() if self.device.cuda else nullcontext():
+        with repeated_draws() if self.cuda else nullcontext():
             self.model, arguments, self.logits = build(case, settings)
         self.model.to(self.dtype).to(self.place).train()
         self.batches = [(self.placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in drawn]
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        kind = FullPrecision if self.dtype == torch.float32 else HalfPrecision
-        self.optimizer: FullPrecision | HalfPrecision = kind(trained)
+        self.optimizer = Optimizer(trained)
         self.stream = cycle(self.batches)
         libraries = ["torch", *([*{case.maker, "transformers"}] if case.peer else ["fairseq"])]
         self.built = {
             "trainable": trainable(self.model),
-            "built_mib": self.device.held_mib(),
+            "built_mib": torch.cuda.memory_allocated() / MIB if self.cuda else resident_mib("VmRSS"),
             "tokens": sum(int(tokens.ne(PAD).sum()) for tokens, _ in drawn) / len(drawn),
-            "hardware": torch.cuda.get_device_name() if self.device.cuda else "CPU",
+            "hardware": torch.cuda.get_device_name() if self.cuda else "CPU",
             "libraries": {name: str(sys.modules[name].__version__) for name in libraries},
             "kept_mib": self._kept_mib(),
         }
+
+    def finish(self) -> None:
+        """Wait until the work given to the device is done."""
+        if self.cuda:
+            torch.cuda.synchronize()
+
+    def peak_mib(self) -> float:
+        """Return the most memory that was in use so far."""
+        return torch.cuda.max_memory_reserved() / MIB if self.cuda else resident_mib("VmHWM")
 
     def placed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Tensors on the device, and floating ones in the model's precision."""
@@ -323,17 +308,17 @@ class Steps:
         On a GPU, which the cases share, ``count`` steps go before: those that are timed find the memory that they need
         in torch's cache. It is given back afterwards.
         """
-        for _ in range(count if self.device.cuda else 0):
+        for _ in range(count if self.cuda else 0):
             self.step()
         seconds = []
         for _ in range(count):
-            self.device.finish()
+            self.finish()
             start = self.clock()
             loss = self.step()
-            self.device.finish()
+            self.finish()
             seconds.append(self.clock() - start)
         assert torch.isfinite(loss), "the loss is not finite"
-        if self.device.cuda:
+        if self.cuda:
             torch.cuda.empty_cache()
         return seconds
 
@@ -352,7 +337,7 @@ def main() -> None:
         print(json.dumps(steps.built), file=answers)
         for line in sys.stdin:
             seconds = steps.run(json.loads(line)["run"])
-            figures = {"seconds": seconds, "peak_mib": steps.device.peak_mib(), "skipped": steps.optimizer.skipped}
+            figures = {"seconds": seconds, "peak_mib": steps.peak_mib(), "skipped": steps.optimizer.skipped}
             print(json.dumps(figures), file=answers)
     except Exception as error:
         print(json.dumps({"error": first_line(error)}), file=answers)

@@ -1,6 +1,6 @@
 """Sentences a second of predictions beside transformers' text-classification pipeline, in one run.
 
-    python benchmarks/predict_speed.py quickstart [--clock cpu] [--rounds 7] [--sentences 256]
+    python benchmarks/predict_speed.py quickstart --clock cpu --rounds 7 --sentences 256
 
 Measured are every runs/METHOD/checkpoint_best.pt of the quick start, and the pipeline on the same MiniLM (minilm-hf)
 with the head of ``head-only``, whose probabilities are first checked to differ by at most 1e-5. All run in one process
@@ -8,7 +8,7 @@ with the same threads, in float32 on the CPU ("int8": --int8), from strings to p
 
 The cases of a block take turns, and a turn goes over all of the block's sentences. Answers a second are those of the
 median round; a ratio is the median of the rounds' ratios, so that a slow minute is in both of a pair. With --clock cpu
-the seconds are those that a process computed, of a server those of its own process.
+the seconds are those that a process computed; those of a served case are the server's.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from urllib.parse import urlsplit
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads are those of --threads
 
 import torch
-from settings import CLOCKS, ROOT, add_clock, new_parser, parsed, write_json
-from tqdm import tqdm
+from common import CLOCKS, ROOT, child_environment, make_parser, parse, take_turns, write_json
 
 from fairseq_idpg import load
 from fairseq_idpg.inference.files import TextFile
 from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.inference.predictor import Predictor
 from preprocess.errors import InputError, command_line
+from preprocess.flags import aligned
 
 HEAD_ONLY, PIPELINE, SORTED = "head-only", "pipeline", "pipeline, sorted"
 TOLERANCE = 1e-5  # of probabilities
@@ -72,24 +72,24 @@ class Block:
 
     def measure(self, rounds: int, clock: Clock) -> None:
         """Measure each case's turn in each round, after one that is not counted, and print the table."""
-        self.rounds = {name: [] for name in self.turns}
-        for number in tqdm(range(rounds + 1), self.title, leave=False, disable=None):
-            for name in list(self.turns)[:: 1 if number % 2 else -1]:
-                seconds = timeit(self.turns[name], number=1, timer=self.clocks.get(name, clock))
-                # the clock of another process may be coarse
-                self.rounds[name] += [max(seconds, 1e-3)] if number else []
+        timed = {
+            name: partial(timeit, turn, number=1, timer=self.clocks.get(name, clock))
+            for name, turn in self.turns.items()
+        }
+        measured = take_turns(timed, rounds, self.title, warm_up=True)
+        # the clock of another process may be coarse
+        self.rounds = {name: [max(each, 1e-3) for each in seconds] for name, seconds in measured.items()}
         print("\n".join(["", *self.table()]), flush=True)
 
     def table(self) -> list[str]:
         """Return lines of speeds, and of ratios to the peers: medians of the rounds' ratios."""
-        heads = "".join(f"{'/ ' + peer:>20}" for peer in self.peers)
-        lines = [f"{self.title:30}{'a second':>10}{heads}" + (f"{'accuracy':>10}" if self.accuracy else "")]
+        rows = [[self.title, "a second", *(f"/ {peer}" for peer in self.peers), *["accuracy"] * bool(self.accuracy)]]
         for name, own in self.rounds.items():
             pairs = [zip(own, self.rounds[peer]) for peer in self.peers]
-            shares = "".join(f"{median(theirs / mine for mine, theirs in pair):20.2f}" for pair in pairs)
-            correct = f"{self.accuracy[name]:9.1f}%" if name in self.accuracy else ""
-            lines.append(f"{name:30}{self.answers / median(own):10.1f}{shares}{correct}")
-        return lines
+            ratios = [f"{median(theirs / mine for mine, theirs in pair):.2f}" for pair in pairs]
+            correct = [f"{self.accuracy[name]:.1f}%" if name in self.accuracy else ""] * bool(self.accuracy)
+            rows.append([name, f"{self.answers / median(own):.1f}", *ratios, *correct])
+        return aligned(rows)
 
 
 def open_runs(folder: Path) -> dict[str, Run]:
@@ -98,10 +98,9 @@ def open_runs(folder: Path) -> dict[str, Run]:
     if HEAD_ONLY not in [path.parent.name for path in paths]:
         missing = folder / "runs" / HEAD_ONLY / "checkpoint_best.pt"
         raise InputError(f"{missing} is missing: run the quick start, --out {folder}")
-    kinds = {"": False, ", int8": True} if multiplies_exactly() else {"": False}
     return {
-        path.parent.name + ending: Run(path, int8, load(path, device="cpu", int8=int8))
-        for ending, int8 in kinds.items()
+        path.parent.name + ", int8" * int8: Run(path, int8, load(path, device="cpu", int8=int8))
+        for int8 in (False, True)[: 1 + multiplies_exactly()]
         for path in paths
     }
 
@@ -109,7 +108,7 @@ def open_runs(folder: Path) -> dict[str, Run]:
 def pipeline_of(folder: Path, predictor: Predictor) -> Pipeline:
     """Return the pipeline as its users build it, in float32 on the CPU: probabilities of all classes of each text.
 
-    ``folder`` has the encoder as transformers keeps it; the head is that of the ``predictor``, which trained no more.
+    ``folder`` has the encoder as transformers keeps it; the head is that of the ``predictor``, which trained only it.
     BERT's pooler is the hidden layer of RoBERTa's head: both are tanh(W x + b) of the first state.
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, logging, pipeline
@@ -126,11 +125,11 @@ def pipeline_of(folder: Path, predictor: Predictor) -> Pipeline:
     return pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu", top_k=None, truncation=True)
 
 
-def check_equal(what: str, found: list[dict[str, float]], predictor: Predictor, texts: list[str]) -> float:
-    """Return the largest difference of ``found`` from the predictor's probabilities; InputError above TOLERANCE."""
+def check_equal(what: str, others: list[dict[str, float]], predictor: Predictor, texts: list[str]) -> float:
+    """Return the largest difference of ``others`` from the predictor's probabilities; InputError above TOLERANCE."""
     largest = max(
         abs(own.probabilities[name] - probability)
-        for own, probabilities in zip(predictor.predict(texts), found)
+        for own, probabilities in zip(predictor.predict(texts), others)
         for name, probability in probabilities.items()
     )
     if not largest <= TOLERANCE:
@@ -142,40 +141,36 @@ def check_equal(what: str, found: list[dict[str, float]], predictor: Predictor, 
 
 
 class Server:
-    """A server of one checkpoint on a free port, in a process of its own."""
+    """A server of one checkpoint on a free port, which answers once ``wait`` has returned."""
 
     def __init__(self, run: Run, threads: int, log: Path):
         command = [sys.executable, "-m", "fairseq_idpg.serve", "--path", str(run.path.resolve()), "--cpu"]
-        command += ["--port", "0", *(["--int8"] if run.int8 else [])]
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        command += ["--port", "0", *["--int8"] * run.int8]
         self.log, self.place = log, ""
         with open(log, "w", encoding="utf-8") as errors:
-            self.process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
-            )
+            streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
+            self.process = subprocess.Popen(command, cwd=ROOT, env=child_environment(threads), **streams)
 
     def wait(self) -> None:
-        """Wait until it answers. Raises InputError where it has ended."""
         assert self.process.stdout is not None
-        said = self.process.stdout.readline().split()
-        if not said:
-            last = self.log.read_text(encoding="utf-8").splitlines()[-1:] or ["it said nothing"]
-            raise RuntimeError(f"the server has ended: {last[0]} (or give --no-served)")
-        self.place = urlsplit(said[0]).netloc
+        words = self.process.stdout.readline().split()
+        if not words:
+            raise RuntimeError(f"the server has ended (or give --no-served): {self.log.read_text(encoding='utf-8')}")
+        self.place = urlsplit(words[0]).netloc
 
     def cpu_seconds(self) -> float:
         """Return what all its threads have computed so far."""
         return time.clock_gettime(~self.process.pid << 3 | 2)  # what clock_getcpuclockid(3) makes of a process
 
     def ask(self, texts: list[str], connections: int) -> list[dict[str, Any]]:
-        """Return a prediction for each text, each in a request of its own."""
+        """Return a prediction for each text, each asked for in one request."""
         with ThreadPoolExecutor(connections) as threads:
             parts = list(threads.map(self._ask, [texts[start::connections] for start in range(connections)]))
         return [parts[number % connections][number // connections] for number in range(len(texts))]
 
     def _ask(self, texts: list[str]) -> list[dict[str, Any]]:
-        """Ask through one connection. Raises InputError for a text without a prediction."""
-        found = []
+        """Ask through one connection. Raises RuntimeError for a text without a prediction."""
+        predictions = []
         with closing(HTTPConnection(self.place, timeout=600)) as connection:
             for text in texts:
                 body = json.dumps({"texts": [text]}).encode()
@@ -183,15 +178,9 @@ class Server:
                 response = connection.getresponse()
                 answer = response.read()
                 if response.status != 200:
-                    raise RuntimeError(
-                        f"the server answered {response.status}: {answer.decode(errors='replace')[:200]}"
-                    )
-                found += json.loads(answer)["predictions"]
-        return found
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.communicate()
+                    raise RuntimeError(f"the server answered {response.status}: {answer[:200]!r}")
+                predictions += json.loads(answer)["predictions"]
+        return predictions
 
 
 @contextmanager
@@ -204,13 +193,14 @@ def started(runs: dict[str, Run], threads: int, texts: list[str]) -> Iterator[di
                 servers[name] = Server(run, threads, Path(logs, name))
             for name, server in servers.items():
                 server.wait()
-                found = [prediction["probabilities"] for prediction in server.ask(texts, connections=2)]
+                answers = [prediction["probabilities"] for prediction in server.ask(texts, connections=2)]
                 if not runs[name].int8:
-                    check_equal(f"{name} and {name}, served,", found, runs[name].predictor, texts)
+                    check_equal(f"{name} and {name}, served,", answers, runs[name].predictor, texts)
             yield servers
         finally:
             for server in servers.values():
-                server.stop()
+                server.process.terminate()
+                server.process.communicate()
 
 
 def for_each(answer: Callable[[Any], Any], questions: list[Any]) -> None:
@@ -235,29 +225,27 @@ def make_blocks(runs: dict[str, Run], pipe: Pipeline, texts: list[str], args: ar
     return [batched, singly, several]
 
 
-def parse() -> argparse.Namespace:
-    parser = new_parser(
+def parse_options() -> argparse.Namespace:
+    parser = make_parser(
         __doc__,
-        sentences=(256, "in a turn, of the test split's beginning"),
-        singles=(48, "of them that are asked one by one in a turn"),
+        clock=True,
+        sentences=(256, "sentences in a turn, of the test split's beginning"),
+        singles=(48, "sentences of these that are asked one by one in a turn"),
         tasks=(8, "K; their turn has one batch of sentences"),
-        connections=(32, "to a server at once"),
+        connections=(32, "connections to a server at once"),
         batch_size=(64, "sentences that are run together"),
         rounds=(7, "after one to warm up"),
-        threads=(1, "of torch"),
+        threads=(1, "threads of torch"),
     )
-    add_clock(parser)
-    folder = "of a quick start (default quickstart)"
-    parser.add_argument("folder", type=Path, nargs="?", default=Path("quickstart"), help=folder)
-    parser.add_argument(
-        "--no-served", action="store_true", help="leave the server out, which needs packages of its own"
-    )
-    return parsed(parser)
+    quick_start = "of a quick start (default quickstart)"
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("quickstart"), help=quick_start)
+    parser.add_argument("--no-served", action="store_true", help="leave the server out, which needs more packages")
+    return parse(parser)
 
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    args = parse()
+    args = parse_options()
     torch.set_num_threads(args.threads)
     lines = TextFile(str(args.folder / "reviews" / "test.tsv"), "tab").lines()
     labels, everything = map(list, zip(*(line.text for line in lines)))
@@ -267,16 +255,16 @@ def main() -> None:
     theirs = [{entry["label"]: entry["score"] for entry in entries} for entries in pipe(everything, batch_size=size)]
     difference = check_equal(f"{HEAD_ONLY} and {PIPELINE}", theirs, head_only, everything)
     tokens = mean(len(ids) + 1 for ids in head_only.text.encode(texts))  # <s> is not among them
-    threads, clock = f"{args.threads} thread{'s' * (args.threads > 1)}", CLOCKS[args.clock]
-    print(f"sentences of {tokens:.1f} tokens, float32, {threads}, seconds of the {args.clock}, {args.rounds} rounds")
+    threads, seconds = f"{args.threads} thread{'s' * (args.threads > 1)}", f"seconds of the {args.clock}"
+    print(f"sentences of {tokens:.1f} tokens, float32, {threads}, {seconds}, {args.rounds} rounds")
     print(f"probabilities of {HEAD_ONLY} and {PIPELINE} differ by at most {difference:.0e}", flush=True)
 
     blocks = make_blocks(runs, pipe, texts, args)
     for name, run in runs.items():
-        found = [prediction.label for prediction in run.predictor.predict(everything, size)]
-        blocks[0].accuracy[name] = 100 * mean(own == label for own, label in zip(found, labels))
+        answers = [prediction.label for prediction in run.predictor.predict(everything, size)]
+        blocks[0].accuracy[name] = 100 * mean(own == label for own, label in zip(answers, labels))
     for block in blocks:
-        block.measure(args.rounds, clock)
+        block.measure(args.rounds, CLOCKS[args.clock])
     if not args.no_served:
         few = texts[: args.singles]
         with started(runs, args.threads, few) as servers:
@@ -284,18 +272,20 @@ def main() -> None:
             served.turns |= {name: partial(server.ask, few, args.connections) for name, server in servers.items()}
             if args.clock == "cpu":
                 served.clocks = {name: server.cpu_seconds for name, server in servers.items()}
-            served.measure(args.rounds, clock)
+            served.measure(args.rounds, CLOCKS[args.clock])
         blocks.append(served)
     import transformers
 
     print(f"\ntorch {torch.__version__}, transformers {transformers.__version__}")
     if not any(run.int8 for run in runs.values()):
         print("int8 was left out: this CPU has no instructions for it")
-    saved: dict[str, list[dict[str, Any]]] = {block.title: [] for block in blocks}
-    for block in blocks:
-        for name, rounds in block.rounds.items():
-            case = {"name": name, "answers": block.answers, "accuracy": block.accuracy.get(name), "rounds": rounds}
-            saved[block.title].append(case)
+    saved = {
+        block.title: [
+            {"name": name, "answers": block.answers, "accuracy": block.accuracy.get(name), "rounds": rounds}
+            for name, rounds in block.rounds.items()
+        ]
+        for block in blocks
+    }
     write_json(args.json, {"clock": args.clock, "threads": args.threads, "tokens": tokens, "blocks": saved})
 
 

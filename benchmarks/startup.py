@@ -1,6 +1,6 @@
 """Seconds and memory of what a training, a sweep's run and a prediction begin and end with.
 
-    python benchmarks/startup.py [--size roberta-large] [--clock cpu] [--rounds 3] [--json FILE]
+    python benchmarks/startup.py --size roberta-large --clock cpu --rounds 3 --json FILE
 
 On a random RoBERTa, whole processes, which take turns; README.md says what each does, and what "first" and "later"
 are. --clock cpu counts the seconds that the processes computed, all of them together. Memory is the peak of the largest
@@ -11,25 +11,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
+from common import POSITIONS, ROOT, SIZES, Settings, make_parser, parse, run_process, take_turns, write_json
 from fairseq.data import Dictionary
 from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_architecture
-from settings import POSITIONS, ROOT, SIZES, Settings, add_clock, new_parser, parsed, write_json
 from step_worker import word_dictionary
 
-from preprocess.errors import InputError, command_line
-from preprocess.flags import flag_name
+from preprocess.errors import command_line
+from preprocess.flags import aligned, flag_name
 from preprocess.indexed import IndexedWriter
 from preprocess.tasks import TASKS
 
@@ -37,6 +36,7 @@ WAYS = ("first", "later")
 CASES = ("train", "sweep", "load")
 SETTLED = 2.5  # seconds after which what was found out of a new file is noted
 SENTENCES, LENGTH = {"train": 6, "valid": 2}, 12
+TRAIN = "from fairseq_cli.train import cli_main; cli_main()"
 LOAD = """
 import json, sys, time
 from resource import RUSAGE_SELF, getrusage
@@ -44,7 +44,7 @@ from fairseq_idpg.inference.folder import load_on_folder
 wall, cpu = time.perf_counter(), time.process_time()
 load_on_folder(sys.argv[1], sys.argv[2], True)
 seconds = time.perf_counter() - wall, time.process_time() - cpu
-print(json.dumps([*seconds, getrusage(RUSAGE_SELF).ru_maxrss]))
+print(json.dumps([*seconds, getrusage(RUSAGE_SELF).ru_maxrss / 2**10]))
 """
 SWEEP = """backbone: {backbone}
 arch: roberta_idpg
@@ -58,6 +58,7 @@ batch_size: 2
 max_update: 1
 options: {{cpu: true, {sizes}}}
 """
+Figures = dict[str, float]  # of one process: the seconds of each clock, and peak_mib
 
 
 def write_backbone(path: Path, settings: Settings) -> None:
@@ -87,91 +88,67 @@ class World:
     """The files below a new folder, and the commands on them."""
 
     def __init__(self, folder: Path, settings: Settings, method: str):
-        self.folder, self.settings, self.method = folder, settings, method
-        self.backbone, self.data = folder / "backbone" / "model.pt", folder / "RTE-bin"
+        self.folder, self.threads = folder, settings.threads
         self.results, self.run = folder / "results", folder / "run"
-        self.sizes = {flag_name(name): value for name, value in settings.encoder_options.items()}
-        write_backbone(self.backbone, settings)
-        write_pairs(self.data)
-        sizes = ", ".join(f"{name[2:]}: {value}" for name, value in self.sizes.items())
-        sweep = SWEEP.format(backbone=self.backbone, data=self.data, method=method, sizes=sizes)
-        (folder / "sweep.yaml").write_text(sweep)
-        time.sleep(SETTLED)
-
-    def train(self) -> list[str]:
+        backbone, data, sweep = folder / "backbone" / "model.pt", folder / "RTE-bin", folder / "sweep.yaml"
+        write_backbone(backbone, settings)
+        write_pairs(data)
+        sizes = {flag_name(name): value for name, value in settings.encoder_options.items()}
+        listed = ", ".join(f"{name[2:]}: {value}" for name, value in sizes.items())
+        sweep.write_text(SWEEP.format(backbone=backbone, data=data, method=method, sizes=listed))
         options = {
             **{"--user-dir": ROOT / "fairseq_idpg", "--task": "sentence_prediction_idpg", "--arch": "roberta_idpg"},
             **{"--criterion": "sentence_prediction", "--optimizer": "adam", "--lr": 0.001, "--num-classes": 2},
             **{"--init-token": 0, "--separator-token": 2, "--batch-size": 2, "--max-update": 1, "--seed": 1},
-            **{"--backbone": self.backbone, "--method": self.method, "--save-dir": self.run, **self.sizes},
+            **{"--backbone": backbone, "--method": method, "--save-dir": self.run, **sizes},
         }
         words = [str(word) for option in options.items() for word in option]
-        start = "from fairseq_cli.train import cli_main; cli_main()"
         words += ["--max-positions", str(POSITIONS), "--cpu", "--disable-validation"]
-        return [sys.executable, "-c", start, str(self.data), *words]
-
-    def sweep(self) -> list[str]:
-        words = ["--results", str(self.results), "--jobs", "1"]
-        return [sys.executable, "-m", "run_scripts.sweep", str(self.folder / "sweep.yaml"), *words]
-
-    def load(self) -> list[str]:
-        return [sys.executable, "-c", LOAD, str(self.run / "checkpoint_last.pt"), str(self.data)]
-
-    def measure(self, case: str, way: str) -> dict[str, float]:
-        """Return the seconds of both clocks, and MiB. Raises InputError where the command failed."""
-        cache, log = self.folder / "cache", self.folder / "log"
-        old = [self.results, *([self.run] if case == "train" else []), *([cache] if way == "first" else [])]
-        for folder in old:
-            shutil.rmtree(folder, ignore_errors=True)
-        environment = {
-            **os.environ,
-            **{"OMP_NUM_THREADS": str(self.settings.threads), "OMP_WAIT_POLICY": "PASSIVE"},
-            **{"FAIRSEQ_IDPG_CACHE": str(cache)},
-            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        self.commands = {
+            "train": ["-c", TRAIN, str(data), *words],
+            "sweep": ["-m", "run_scripts.sweep", str(sweep), "--results", str(self.results), "--jobs", "1"],
+            "load": ["-c", LOAD, str(self.run / "checkpoint_last.pt"), str(data)],
         }
-        command = {"train": self.train, "sweep": self.sweep, "load": self.load}[case]()
-        start = time.perf_counter()
-        with open(log, "w") as file:
-            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT)
-            _, status, used = os.wait4(process.pid, 0)  # with what this process and its own children used
-        process.returncode = os.waitstatus_to_exitcode(status)
-        lines = log.read_text().strip().splitlines() or [""]
-        if process.returncode:
-            raise InputError(f"{case}, {way}, ended with status {process.returncode}: {lines[-1]}")
-        wall, cpu, peak = time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss
-        if case == "load":
-            wall, cpu, peak = json.loads(lines[-1])
-        return {"wall": wall, "cpu": cpu, "peak_mib": peak / 2**10}
+        time.sleep(SETTLED)
+
+    def measure(self, case: str, way: str) -> Figures:
+        """Run a command, the first time on a backbone's file or later. Raises InputError where it fails."""
+        cache = self.folder / "cache"
+        for old in (self.results, *[self.run] * (case == "train"), *[cache] * (way == "first")):
+            shutil.rmtree(old, ignore_errors=True)
+        done = run_process([sys.executable, *self.commands[case]], self.threads, FAIRSEQ_IDPG_CACHE=str(cache))
+        took = json.loads(done.lines[-1][1]) if case == "load" else (done.wall, done.cpu, done.peak_mib)
+        return dict(zip(("wall", "cpu", "peak_mib"), took))
 
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    parser = new_parser(__doc__, rounds=(1, ""), threads=(1, "of torch"))
-    add_clock(parser)
+    parser = make_parser(__doc__, clock=True, rounds=(1, "rounds"), threads=(1, "threads of torch"))
     add = parser.add_argument
     add("--size", choices=SIZES, default="roberta-large", help="of the model (default roberta-large, 1.4 GB on disk)")
     add("--method", default="m-idpg-phm", help="default m-idpg-phm")
     add("--cases", nargs="+", action="extend", choices=CASES, metavar="CASE", help=f"of {', '.join(CASES)}")
     add("--work", type=Path, metavar="DIR", help="where a folder for the files is made (default: the system's)")
-    args = parsed(parser)
-    settings = replace(SIZES[args.size], threads=args.threads)
+    args = parse(parser)
     cases = [case for case in CASES if case in (args.cases or CASES)]
-    figures: dict[str, dict[str, list[dict[str, float]]]] = {case: {way: [] for way in WAYS} for case in cases}
     with TemporaryDirectory(dir=args.work) as folder:
-        world = World(Path(folder), settings, args.method)
+        world = World(Path(folder), replace(SIZES[args.size], threads=args.threads), args.method)
         if "train" not in cases and "load" in cases:
-            world.measure("train", "later")
-        for _ in range(args.rounds):
-            for case in cases:
-                for way in WAYS:
-                    figures[case][way].append(world.measure(case, way))
+            world.measure("train", "later")  # which leaves the checkpoint to load
+
+        def both_ways(case: str) -> list[Figures]:
+            return [world.measure(case, way) for way in WAYS]
+
+        rounds = take_turns({case: partial(both_ways, case) for case in cases}, args.rounds)
+    figures = {case: dict(zip(WAYS, map(list, zip(*pairs)))) for case, pairs in rounds.items()}
     seconds = {"wall": "seconds of the wall", "cpu": "seconds of the CPU"}[args.clock]
-    print(f"{args.size}, {args.method}, {settings.threads} threads, {seconds}, {args.rounds} rounds")
-    print(f"{'':8}{'':8}{'s':>8}{'peak MiB':>10}")
-    for case, ways in figures.items():
-        for way, rounds in ways.items():
-            middle, peak = (median(found[name] for found in rounds) for name in (args.clock, "peak_mib"))
-            print(f"{case if way == WAYS[0] else '':8}{way:8}{middle:8.2f}{peak:10,.0f}")
+    print(f"{args.size}, {args.method}, {args.threads} threads, {seconds}, {args.rounds} rounds")
+    rows = [["", "", "s", "peak MiB"]]
+    for case in cases:
+        for way, each in figures[case].items():
+            middle, peak = (median(one[name] for one in each) for name in (args.clock, "peak_mib"))
+            rows.append([case if way == WAYS[0] else "", way, f"{middle:.2f}", f"{peak:,.0f}"])
+    print("\n".join(aligned(rows, left=(0, 1))))
     write_json(args.json, figures)
 
 

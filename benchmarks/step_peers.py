@@ -10,8 +10,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from settings import BOS, EOS, PAD, VOCAB, Settings
-from step_cases import Case
+from common import BOS, EOS, PAD, VOCAB, Settings
+from step_time import Case
 from torch import Tensor, nn
 
 # a model, tokens -> arguments of its forward, its result -> logits
@@ -53,34 +53,26 @@ def _peft(model: Any, case: Case, settings: Settings) -> nn.Module:
 
     options, rows = case.options, {"num_virtual_tokens": settings.prompt_length}
 
-    def p_tuning(**task: str) -> Any:
-        network = {"encoder_reparameterization_type": "LSTM", "encoder_num_layers": 2, "encoder_dropout": 0.0}
-        return peft.PromptEncoderConfig(**task, **network, **rows, encoder_hidden_size=settings.width // 2)
-
-    def prefix_mlp(**task: str) -> Any:
-        hidden = options["reparameterization_hidden_size"]
-        return peft.PrefixTuningConfig(**task, **rows, prefix_projection=True, encoder_hidden_size=hidden)
-
-    def lora(**task: str) -> Any:
-        asked = options["lora_projections"]
-        modules = MODULES.values() if asked == "all" else [MODULES[name] for name in asked.split(",")]
-        sizes = {"r": options["lora_rank"], **{name: options[name] for name in ("lora_alpha", "lora_dropout")}}
-        return peft.LoraConfig(**task, **sizes, target_modules=rf".*\.layer\.\d+\.({'|'.join(modules)})")
-
-    configs: dict[str, Callable[..., Any]] = {
-        "prompt-tuning": lambda **task: peft.PromptTuningConfig(**task, **rows),
-        "p-tuning": p_tuning,
-        "prefix-tuning": lambda **task: peft.PrefixTuningConfig(**task, **rows),
-        "prefix": lambda **task: peft.PrefixTuningConfig(**task, **rows),
-        "prefix-mlp": prefix_mlp,
-        "lora": lora,
-        "lora-all": lora,
-    }
     kind, features, _ = case.what.partition("-features")
+    task = "FEATURE_EXTRACTION" if features else "SEQ_CLS"
+    if kind.startswith("lora"):
+        projections = options["lora_projections"]
+        modules = MODULES.values() if projections == "all" else [MODULES[name] for name in projections.split(",")]
+        sizes = {"r": options["lora_rank"], **{name: options[name] for name in ("lora_alpha", "lora_dropout")}}
+        where = rf".*\.layer\.\d+\.({'|'.join(modules)})"
+        config: Any = peft.LoraConfig(task_type=task, **sizes, target_modules=where)
+    elif kind == "prompt-tuning":
+        config = peft.PromptTuningConfig(task_type=task, **rows)
+    elif kind == "p-tuning":
+        network = {"encoder_reparameterization_type": "LSTM", "encoder_num_layers": 2, "encoder_dropout": 0.0}
+        config = peft.PromptEncoderConfig(task_type=task, **network, **rows, encoder_hidden_size=settings.width // 2)
+    else:
+        hidden = options["reparameterization_hidden_size"] if kind == "prefix-mlp" else None
+        mlp = {"prefix_projection": True, "encoder_hidden_size": hidden} if hidden else {}
+        config = peft.PrefixTuningConfig(task_type=task, **rows, **mlp)
     if features:
-        body = peft.get_peft_model(model.roberta, configs[kind](task_type="FEATURE_EXTRACTION"))
-        return _WithHead(body, model.classifier)
-    return peft.get_peft_model(model, configs[kind](task_type="SEQ_CLS"))
+        return _WithHead(peft.get_peft_model(model.roberta, config), model.classifier)
+    return peft.get_peft_model(model, config)
 
 
 class _WithHead(nn.Module):

@@ -1,19 +1,17 @@
 """Seconds of a training step of every method, beside the same methods of peft and AdapterHub, measured in one run.
 
-    python benchmarks/step_time.py [--json FILE] [--no-peers] [--cases m-idpg-phm '*lora*' prompt-tuning ...]
-    python benchmarks/step_time.py --device cuda --dtype float16 --size roberta-large --batch 32 --length 128
+    python benchmarks/step_time.py --no-peers --cases m-idpg-phm '*lora*' prompt-tuning
 
 A step is forward, backward and Adam over what is trained, on a random RoBERTa with dropout 0.1; all cases have the same
-batches. Every case is a process of its own, so its peak memory is its own; while one runs, the others sleep. A case's
-figure is the mean over the batches of each one's median over the rounds. More than 14 cases are measured in several
-parts, each with prompt-tuning and floor, and a table of all follows, whose ratios are medians of the rounds' ratios.
-The peers need bash benchmarks/setup_peers.sh once, or an environment that has them; they have the rows, hidden sizes
-and ranks of the preset that they stand beside, and their library's own dropout.
+batches. Every case is a process, so its peak memory is its own; while one runs, the others sleep. A case's figure is
+the mean over the batches of each one's median over the rounds. More than 14 cases are measured in several parts, each
+with prompt-tuning and floor. The peers need bash benchmarks/setup_peers.sh once, or an environment that has them. They
+have the rows, hidden sizes and ranks of the preset that they stand beside, and their library's own dropout.
 
 "floor" is stock fairseq's RoBERTa, frozen, with a gradient to the word embeddings, on the rows that prompt tuning runs;
 "floor-text" is the same on the text alone. "- built" is the peak above what the process held with imports and model;
 "kept" is what autograd keeps between forward and backward. "trainable" is without the head, "tokens/s" without padding
-and prompt; "of floor" is the floor's time over the case's.
+and prompt. "/ peer" is the ratio to the fastest of the peers that stand beside the preset.
 
 --length gives all sentences the same number of tokens instead of drawing it from N(40, 10).
 --dtype float16 and bfloat16 train as fairseq's --fp16 and --bf16: the frozen weights too are in half precision, Adam
@@ -27,51 +25,184 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from fnmatch import filter as filter_names
+from functools import cache, partial
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from settings import (
+from common import (
+    PEERS_FOLDER,
     ROOT,
     SIZES,
     Settings,
-    add_clock,
+    add_step_options,
     check_device,
-    parsed,
-    step_parser,
+    child_environment,
+    make_parser,
+    parse,
     step_settings,
+    take_turns,
     write_json,
 )
-from step_cases import PEERS, Case, blocks, chosen
-from tqdm import tqdm
 
-from preprocess.errors import InputError, command_line
+from preprocess.errors import InputError, command_line, did_you_mean
+from preprocess.flags import aligned
 
-PEERS_FOLDER = ROOT / "benchmarks" / ".peers"
-MAKERS = {"peft": "peft", "adapters": "AdapterHub", "transformers": "transformers"}
+REFERENCES = ("prompt-tuning", "floor")  # what every case is compared with
+TOGETHER = 14  # cases that are measured at the same time, at most
+FLOOR_ROWS = 5  # prompt tuning's
+FAMILIES = {  # of a method with prompts, by its --prompt-insertion; of the others
+    "add": "prompts in the input",
+    "key-value": "keys and values",
+    "late": "late prompts",
+    "adapter": "adapters and weights",
+    "": "baselines",
+}
+LATE = FAMILIES["late"]
 Figures = dict[str, dict[str, Any]]
 
 
-def told(values: Case | Settings) -> dict[str, Any]:
-    """Return the fields that are not as usual, but ``checkout``: another one may not know all of them."""
+# the cases: every preset of the registry, and what stands beside it
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table; cases of a group are measured at the same time."""
+
+    name: str
+    maker: str  # method (of this plugin), floor (stock fairseq), peft, adapters or transformers
+    what: str  # the plugin's --method, or the kind of tuning
+    family: str = FAMILIES[""]
+    group: str = "floors"
+    options: dict[str, Any] = field(default_factory=dict)  # of the method, or of the preset that a peer stands beside
+    cached: bool = False  # the batches bring M(x), as with --representation-cache
+    cached_states: bool = False  # they bring what enters the first layer with a prompt, as with --state-cache
+    dropout: bool = True  # whether the backbone has its own; --state-cache needs it to be off
+    grouped: bool = False  # as with --group-by-length
+    checkpointed: bool = False  # as with --checkpoint-activations
+    checkout: str = ""  # another folder of this project whose code is measured; empty for this one
+
+    @property
+    def peer(self) -> bool:
+        return self.name in PEERS
+
+    @property
+    def rows(self) -> int:
+        """Rows of the prompt unless --prompt-length says another number."""
+        return self.options.get("prompt_length", FLOOR_ROWS)
+
+
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # preset -> ending of the name -> what is different
+    "m-idpg-phm": {"-cached": {"cached": True}, "-grouped": {"grouped": True}, "-checkpointed": {"checkpointed": True}},
+    "fine-tuning": {"-checkpointed": {"checkpointed": True}},
+    # without dropout it stands beside cached states
+    "prompt-tuning": {"-grouped": {"grouped": True}, "-no-dropout": {"dropout": False, "family": LATE, "group": LATE}},
+}
+LATE_VARIANTS = {"-cached-states": {"cached_states": True, "dropout": False}}  # of every late preset
+# MAKER-KIND of other libraries -> the presets that it stands beside; the sizes are those of the first
+PEERS: dict[str, tuple[str, ...]] = {
+    "peft-prompt-tuning": ("prompt-tuning",),
+    "adapters-prompt-tuning": ("prompt-tuning",),
+    "peft-p-tuning": ("p-tuning",),
+    "peft-prefix-tuning": ("p-tuning-v2-kv",),
+    # peft's prefix tuning for classification takes the cache for the pooled output of a RoBERTa and fails; this is
+    # its prefix tuning of the encoder, with the head put behind it here
+    "peft-prefix-features": ("p-tuning-v2-kv",),
+    "adapters-prefix-tuning": ("p-tuning-v2-kv",),
+    "peft-prefix-mlp-features": ("prefix-tuning",),
+    "adapters-prefix-mlp": ("prefix-tuning",),
+    "adapters-mam": ("mam",),
+    "adapters-adapter": ("adapter",),
+    "adapters-adapter-pfeiffer": ("adapter-pfeiffer",),
+    "adapters-adapter-drop": ("adapter-drop",),
+    "adapters-adapter-parallel": ("adapter-parallel",),
+    "adapters-adapter-scaled-parallel": ("adapter-scaled-parallel",),
+    "adapters-compacter": ("compacter", "compacter-shared"),
+    "peft-lora": ("lora",),
+    "adapters-lora": ("lora",),
+    "peft-lora-all": ("lora-all",),  # AdapterHub's LoRA leaves the output projection out
+    "transformers-bitfit": ("bitfit",),  # neither library has one
+    "transformers-fine-tuning": ("fine-tuning",),
+}
+# a frozen forward and a gradient to the word embeddings: of the rows that prompt tuning runs, or of the text
+FLOORS = (Case("floor", "floor", "prompted"), Case("floor-text", "floor", "text"))
+
+
+@cache
+def all_cases() -> dict[str, Case]:
+    """Return all cases in the table's order: by family, each preset with its variants and peers behind it."""
+    from fairseq_idpg.methods.registry import PRESETS  # imports fairseq, which the peers' processes do without
+
+    leaders = {preset: beside[0] for beside in PEERS.values() for preset in beside}
+    cases: list[Case] = []
+    for name, preset in PRESETS.items():
+        family = FAMILIES[preset.defaults.get("prompt_insertion", "adapter" if preset.methods else "")]
+        group = LATE if family == LATE else leaders.get(name, name)
+        own = Case(name, "method", name, family, group, preset.defaults)
+        variants = LATE_VARIANTS if family == LATE else VARIANTS.get(name, {})
+        cases += [own, *(replace(own, name=name + end, **change) for end, change in variants.items())]
+        for peer in (peer for peer, beside in PEERS.items() if beside[0] == name):
+            maker, _, what = peer.partition("-")
+            cases.append(replace(own, name=peer, maker=maker, what=what))
+    order = list(FAMILIES.values())
+    cases.sort(key=lambda case: order.index(case.family))  # stable
+    return {case.name: case for case in (*cases, *FLOORS)}
+
+
+def find_cases(patterns: list[str]) -> list[Case]:
+    """Return the cases that a pattern (``lora``, ``*lora*``) fits, in the table's order; InputError for no match."""
+    names: set[str] = set()
+    for pattern in patterns:
+        matches = filter_names(all_cases(), pattern)
+        if not matches:
+            hint = did_you_mean(pattern, all_cases())
+            raise InputError(f"--cases {pattern} is unknown: {hint}--list names all cases")
+        names.update(matches)
+    return [case for name, case in all_cases().items() if name in names]
+
+
+def installed(case: Case) -> bool:
+    """Return whether the library of a peer is in this environment or made by setup_peers.sh."""
+    return not case.peer or find_spec(case.maker) is not None or (PEERS_FOLDER / case.maker).is_dir()
+
+
+def make_blocks(cases: list[Case]) -> list[tuple[str, list[Case]]]:
+    """Return (family, cases) to be measured one after another, each with the references that are among ``cases``.
+
+    What is compared must be measured at the same time, but every case's process holds its memory as long as its block
+    lasts. So a preset stays with its variants and peers, and else there are TOGETHER cases at most.
+    """
+    if len(cases) <= TOGETHER:
+        return [("", cases)]
+    references = [case for case in cases if case.name in REFERENCES]
+    blocks: list[tuple[str, list[Case]]] = []
+    for (family, _), group in groupby(cases, lambda case: (case.family, case.group)):
+        members = list(group)
+        members += [case for case in references if case not in members]
+        # a group joins the block before it where both are of one family and fit
+        more = [case for case in members if blocks and case not in blocks[-1][1]]
+        if blocks and blocks[-1][0] == family and len(blocks[-1][1]) + len(more) <= TOGETHER:
+            blocks[-1][1].extend(more)
+        else:
+            blocks.append((family, members))
+    return blocks
+
+
+# measuring
+
+
+def changed_fields(values: Case | Settings) -> dict[str, Any]:
+    """Return the fields without their defaults: another checkout may not know all of them. ``checkout`` is ours."""
     usual = {each.name: each.default for each in fields(values)}
     return {name: value for name, value in asdict(values).items() if value != usual[name] and name != "checkout"}
-
-
-def environment_of(peer: bool, **more: str) -> dict[str, str]:
-    """Return the environment of a child process; a peer's finds the libraries of setup_peers.sh first."""
-    found = {**os.environ, "TOKENIZERS_PARALLELISM": "false", **more}
-    if peer:
-        paths = filter(None, [str(PEERS_FOLDER), found.get("PYTHONPATH")])
-        found |= {"PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
-    return found
 
 
 class Worker:
@@ -80,48 +211,47 @@ class Worker:
     def __init__(self, case: Case, settings: Settings, log: Path):
         self.case, self.log, root = case, log, Path(case.checkout or ROOT)
         self.figures: dict[str, Any] = {}
-        self.seconds: list[float] = []
-        environment = environment_of(case.peer, OMP_NUM_THREADS=str(settings.threads))
+        self.seconds: list[float] = []  # of every step
         command = [sys.executable, str(root / "benchmarks" / "step_worker.py")]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        environment = child_environment(settings.threads, case.peer)
         with open(log, "w", encoding="utf-8") as errors:
             self.process = subprocess.Popen(command, cwd=root, env=environment, stderr=errors, **pipes)
         assert self.process.stdin is not None and self.process.stdout is not None
         self.requests, self.answers = self.process.stdin, self.process.stdout
-        self.ask({"case": told(case), **told(settings)})
+        self.ask({"case": changed_fields(case), **changed_fields(settings)})
 
     def ask(self, request: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):  # it has ended: the answer says how
             print(json.dumps(request), file=self.requests, flush=True)
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> None:
+        """Wait for the answer, and keep its figures; an error replaces them."""
         line = self.answers.readline()
-        return json.loads(line) if line else {"error": f"its process ended with exit status {self.process.wait()}"}
+        ended = f"its process ended with exit status {self.process.wait()}" if not line else ""
+        answer: dict[str, Any] = {"error": ended} if ended else json.loads(line)
+        self.seconds += answer.pop("seconds", [])
+        self.figures = answer if "error" in answer else {**self.figures, **answer}
 
-    def run(self, steps: int, warm_up: bool) -> None:
-        if "error" in self.figures:
-            return
-        self.ask({"run": steps})
-        found = self.answer()
-        seconds = found.pop("seconds", [])
-        self.seconds += [] if warm_up else seconds
-        self.figures = found if "error" in found else {**self.figures, **found}
+    def run(self, steps: int) -> None:
+        if "error" not in self.figures:
+            self.ask({"run": steps})
+            self.answer()
 
     def finish(self, steps: int) -> dict[str, Any]:
         """Return the case's figures, of rounds of so many steps; only the error where it failed."""
         if "error" not in self.figures:
-            rounds = [self.seconds[start : start + steps] for start in range(0, len(self.seconds), steps)]
+            # the first round warms up
+            rounds = [self.seconds[start : start + steps] for start in range(steps, len(self.seconds), steps)]
             # what a step costs on average: the mean over the batches of each one's median over the rounds
             step = mean(median(times) for times in zip(*rounds))
-            speed = {"median_s": step, "tokens_per_s": self.figures["tokens"] / step}
-            self.figures |= {**speed, "rounds_s": [mean(seconds) for seconds in rounds]}
+            self.figures |= {"median_s": step, "tokens_per_s": self.figures["tokens"] / step}
+            self.figures["rounds_s"] = [mean(seconds) for seconds in rounds]
         return self.figures
 
     def stop(self) -> None:
         self.process.kill()
-        self.process.wait()
-        self.requests.close()
-        self.answers.close()
+        self.process.communicate()
 
 
 def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "") -> tuple[Figures, list[str]]:
@@ -130,151 +260,113 @@ def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "")
     On a CPU the cases take turns after every step, so that a slow minute is in all of them; after every round on a GPU,
     whose memory is given back at each turn.
     """
-    each = 1 if settings.device == "cpu" else settings.steps
-    workers: list[Worker] = []
-    with ExitStack() as ended:
-        logs = Path(ended.enter_context(TemporaryDirectory()))
+    steps = 1 if settings.device == "cpu" else settings.steps
+    workers: dict[str, Worker] = {}
+    with ExitStack() as at_end:
+        logs = Path(at_end.enter_context(TemporaryDirectory()))
         for case in cases:
-            workers.append(Worker(case, settings, logs / case.name))
-            ended.callback(workers[-1].stop)
-        for worker in workers:
-            worker.figures = worker.answer()
-        for number in tqdm(range(rounds + 1), f"{label}rounds", leave=False, disable=None):  # the first one warms up
-            for turn in range(settings.steps // each):
-                for worker in workers if (number + turn) % 2 else workers[::-1]:
-                    worker.run(each, warm_up=number == 0)
-        figures = {worker.case.name: worker.finish(settings.steps) for worker in workers}
-        failed = [worker for worker in workers if "error" in worker.figures and not worker.case.peer]
+            workers[case.name] = Worker(case, settings, logs / case.name)
+            at_end.callback(workers[case.name].stop)
+        for worker in workers.values():
+            worker.answer()  # what was built
+        turns = {name: partial(worker.run, steps) for name, worker in workers.items()}
+        take_turns(turns, (rounds + 1) * settings.steps // steps, f"{label}steps")
+        figures = {name: worker.finish(settings.steps) for name, worker in workers.items()}
+        failed = [worker for worker in workers.values() if "error" in worker.figures and not worker.case.peer]
         for worker in failed[:1]:
             print(worker.log.read_text(encoding="utf-8"), file=sys.stderr)
     return figures, [worker.case.name for worker in failed]
 
 
-def ratio(figures: Figures, case: str, of: str) -> str:
+# what is printed
+
+
+def ratio(figures: Figures, case: str, other: str) -> str:
     """Return it to two places, or - where one of the two was not measured."""
-    own, other = (figures.get(name, {}).get("median_s") for name in (case, of))
-    return f"{own / other:.2f}" if own and other else "-"
+    own, others = (figures.get(name, {}).get("median_s") for name in (case, other))
+    return f"{own / others:.2f}" if own and others else "-"
 
 
 def libraries(figures: Figures) -> str:
     """Return on which hardware with which versions was measured, as far as the cases say."""
-    versions = {name: number for found in figures.values() for name, number in found.get("libraries", {}).items()}
-    hardware = {found["hardware"] for found in figures.values() if "hardware" in found}
+    versions = {name: number for case in figures.values() for name, number in case.get("libraries", {}).items()}
+    hardware = {case["hardware"] for case in figures.values() if "hardware" in case}
     return ", ".join([*sorted(hardware), *(f"{name} {number}" for name, number in versions.items())])
 
 
 def table(figures: Figures) -> list[str]:
-    times = f"{'s/step':>9}{'/ prompt-tuning':>17}{'/ floor':>9}"
-    memory = f"{'peak MiB':>10}{'- built':>9}{'kept':>8}"
-    lines = [f"{'case':34}{times}{memory}{'trainable':>12}{'tokens/s':>11}{'of floor':>10}"]
-    for name, found in figures.items():
-        if "error" in found:
-            lines.append(f"{name:34}   fails: {found['error']}")
+    """Return the lines of the table; below it the cases that failed, and those with steps that did not train."""
+    head = ["s/step", "/ prompt-tuning", "/ floor", "peak MiB", "- built", "kept", "trainable", "tokens/s", "/ peer"]
+    rows, notes = [["case", *head]], []
+    for name, case in figures.items():
+        if "error" in case:
+            notes.append(f"{name} fails: {case['error']}")
             continue
-        own, floor = ratio(figures, name, "prompt-tuning"), ratio(figures, name, "floor")
-        peak = f"{found['peak_mib']:10,.0f}{found['peak_mib'] - found['built_mib']:9,.0f}{found['kept_mib']:8,.0f}"
-        speed = f"{found['tokens_per_s']:11,.0f}{of_floor(figures, name):>10}"
-        lines.append(f"{name:34}{found['median_s']:9.4f}{own:>17}{floor:>9}{peak}{found['trainable']:12,}{speed}")
-    return [*lines, *skipped(figures)]
+        peers = [peer for peer, beside in PEERS.items() if name in beside and "median_s" in figures.get(peer, {})]
+        fastest = min(peers, key=lambda peer: figures[peer]["median_s"], default="")
+        memory = (case["peak_mib"], case["peak_mib"] - case["built_mib"], case["kept_mib"])
+        row = [f"{case['median_s']:.4f}", ratio(figures, name, "prompt-tuning"), ratio(figures, name, "floor")]
+        row += [f"{value:,.0f}" for value in (*memory, case["trainable"], case["tokens_per_s"])]
+        rows.append([name, *row, ratio(figures, name, fastest)])
+        if case.get("skipped"):
+            notes.append(f"{name}: {case['skipped']} steps overflowed and were skipped")
+    return [*aligned(rows), *notes]
 
 
-def of_floor(figures: Figures, case: str) -> str:
-    """Return the floor's time over the case's: the share of the floor's speed that it reaches."""
-    share = ratio(figures, "floor", case)
-    return share if share == "-" else f"{float(share):.0%}"
+# the command
 
 
-def skipped(figures: Figures) -> list[str]:
-    """Return whose figures hold steps without an update, which take less time."""
-    counts = {name: found.get("skipped", 0) for name, found in figures.items()}
-    return [f"{name}: {count} steps overflowed and were skipped" for name, count in counts.items() if count]
-
-
-def summary(blocks: list[Figures]) -> list[str]:
-    """A line for each preset of several blocks: its ratios to prompt-tuning and to the peers that stand beside it.
-
-    Of two peers of one library the second counts, which is there because the first fails.
-    """
-    heads = "".join(f"{'/ ' + shown:>16}" for shown in ("prompt-tuning", *MAKERS.values()))
-    lines = {"": f"{'case':34}{'s/step':>9}{heads}{'kept MiB':>10}"}
-    for block in blocks:
-        done = {name: found for name, found in block.items() if "error" not in found}
-        for name, found in done.items():
-            if name in PEERS or name in lines:
-                continue
-            beside = {peer.partition("-")[0]: peer for peer in PEERS if peer in done and name in PEERS[peer]}
-            others = ["prompt-tuning", *(beside.get(maker, "") for maker in MAKERS)]
-            cells = "".join(f"{_round_ratio(found, done.get(other)):>16}" for other in others)
-            lines[name] = f"{name:34}{found['median_s']:9.4f}{cells}{found['kept_mib']:10,.0f}"
-    return list(lines.values())
-
-
-def _round_ratio(own: dict[str, Any], other: dict[str, Any] | None) -> str:
-    if other is None:
-        return ""
-    pairs = zip(own["rounds_s"], other["rounds_s"])  # a slower minute is in both
-    return f"{median(mine / theirs for mine, theirs in pairs):.2f}"
-
-
-def parse() -> argparse.Namespace:
-    sizes = dict.fromkeys(("layers", "width", "ffn", "heads"), "that of --size")
-    drawn = "drawn, 40 on average"
-    parser = step_parser(__doc__, Settings(), rounds=5, length=drawn, prompt_length="each preset's own", **sizes)
-    parser.add_argument("--size", choices=SIZES, default="small", help="of the model (default small)")
-    add_clock(parser)
-    parser.add_argument(
+def parse_options() -> argparse.Namespace:
+    parser = make_parser(__doc__, clock=True, rounds=(5, "after one to warm up"))
+    add_step_options(parser)
+    add = parser.add_argument
+    add(
         "--cases", nargs="+", action="extend", metavar="CASE", help="names or patterns, such as '*lora*' (default: all)"
     )
-    parser.add_argument("--list", action="store_true", help="print the cases, measure nothing")
-    parser.add_argument("--no-peers", action="store_true", help="leave peft and adapters out")
-    parser.add_argument(
-        "--against", type=Path, metavar="DIR", help="another checkout, whose cases run in turns with these"
-    )
-    return parsed(parser)
+    add("--list", action="store_true", help="print the cases, measure nothing")
+    add("--no-peers", action="store_true", help="leave peft and adapters out")
+    add("--against", type=Path, metavar="DIR", help="another checkout, whose cases run in turns with these")
+    return parse(parser)
 
 
-def chosen_cases(args: argparse.Namespace) -> list[Case]:
-    """Return the cases to measure. Raises InputError for peers that are not installed here nor by setup_peers.sh."""
-    cases = chosen(args.cases or ["*"])
-    if args.no_peers:
-        cases = [case for case in cases if not case.peer]
+def cases_to_measure(args: argparse.Namespace) -> list[Case]:
+    """Return the cases that are asked for. Raises InputError for peers that are not installed."""
+    cases = [case for case in find_cases(args.cases or ["*"]) if not (args.no_peers and case.peer)]
     if args.against is not None:
         if not (args.against / "benchmarks" / "step_worker.py").is_file():
             raise InputError(f"--against {args.against} is not a checkout of this project")
         checkout = str(args.against.resolve())
         own = [case for case in cases if not case.peer]
         cases += [replace(case, name=f"{case.name} ({args.against.name})", checkout=checkout) for case in own]
-    for case in cases if not args.list else []:
-        if case.peer and not PEERS_FOLDER.is_dir() and find_spec(case.maker) is None:
+    for case in cases:
+        if not args.list and not installed(case):
             raise InputError(f"{case.maker} is not installed: run bash benchmarks/setup_peers.sh, or give --no-peers")
     return cases
 
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    args = parse()
+    args = parse_options()
     if args.clock == "cpu" and args.device != "cpu":
         raise InputError(f"--clock cpu does not see the work of --device {args.device}: give --clock wall")
     same_length = {"length_spread": 0.0} if args.length else {}
     settings = step_settings(args, SIZES[args.size], clock=args.clock, **same_length)
-    cases = chosen_cases(args)
+    cases = cases_to_measure(args)
     if args.list:
         print("\n".join(case.name for case in cases))
         return
     check_device(args.device)
     print(f"{settings}; {settings.steps} batches in each of {args.rounds} rounds", flush=True)
-    measured, failed = [], []
-    for family, members in blocks(cases):
-        found, errors = measure(members, settings, args.rounds, f"{family}: " if family else "")
-        measured.append(found)
+    figures: Figures = {}
+    failed: list[str] = []
+    for family, members in make_blocks(cases):
+        block, errors = measure(members, settings, args.rounds, f"{family}: " if family else "")
+        figures = {**block, **figures}  # of references the first block's
         failed += [name for name in errors if name not in failed]
-        print("\n".join(["", *([family] if family else []), *table(found)]), flush=True)
-    figures = {case.name: found[case.name] for case in cases for found in reversed(measured) if case.name in found}
+        print("\n".join(["", *filter(None, [family]), *table(block)]), flush=True)
     print(f"\n{libraries(figures)}")
-    if len(measured) > 1:
-        print("\n".join(["\nmedians of the rounds' ratios", *summary(measured)]))
     shared = {"settings": asdict(settings), "rounds": args.rounds}
-    write_json(args.json, {name: {**found, **shared} for name, found in figures.items()})
+    write_json(args.json, {case.name: {**figures[case.name], **shared} for case in cases})
     if failed:
         sys.exit(f"error: {', '.join(failed)} failed, see above")
 

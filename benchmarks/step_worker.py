@@ -1,10 +1,10 @@
-"""One case of benchmarks/step_time.py in a process of its own, which step_time.py starts and talks to.
+"""The process of one case of benchmarks/step_time.py, which starts it and talks to it.
 
 Lines of JSON. In: first {"case": {...Case}, ...Settings}, then {"run": k} for each k steps. Out: what was built, then
 {"seconds": [...], "peak_mib", "skipped"} for each request; {"error"} and the end where something fails.
 
-Batches are drawn from a seed, the same for every case. All models have the same random RoBERTa, a head for 2 classes,
-and dropout 0.1. fairseq is imported where it is used: the peers' processes do without it.
+Batches are drawn from a seed, the same for every case. All models have a random RoBERTa of one size, a head for 2
+classes, and dropout 0.1. fairseq is imported where it is used: the peers' processes do without it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from settings import BOS, CLOCKS, EOS, LONGEST, MASK, PAD, SHORTEST, SPECIALS, VOCAB, Settings
-from step_cases import Case
+from common import BOS, CLOCKS, EOS, LONGEST, MASK, PAD, SHORTEST, SPECIALS, VOCAB, Settings
 from step_peers import Built, build_peer
+from step_time import Case
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
@@ -72,19 +72,19 @@ def prompted(tokens: Tensor, length: int) -> Tensor:
 def repeated_draws() -> Any:
     """Return a context in which PERIOD numbers of a larger tensor are drawn and repeated.
 
-    fairseq draws RoBERTa's weights on the CPU, three times, which takes longer at its large size than a GPU needs for
-    many steps. To a clock all values are the same.
+    fairseq draws RoBERTa's weights on the CPU, three times. At its large size that takes longer than many steps on a
+    GPU, and to a clock all values are the same.
     """
-    draws: dict[str, Any] = {name: partialmethod(_repeated, getattr(Tensor, name)) for name in ("normal_", "uniform_")}
+
+    def repeated(tensor: Tensor, draw: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
+        count = tensor.numel()
+        if count <= PERIOD:
+            return draw(tensor, *args, **options)
+        numbers = draw(tensor.new_empty(PERIOD), *args, **options)
+        return tensor.copy_(numbers.repeat(-(-count // PERIOD))[:count].view(tensor.shape))
+
+    draws: dict[str, Any] = {name: partialmethod(repeated, getattr(Tensor, name)) for name in ("normal_", "uniform_")}
     return patch.multiple(Tensor, **draws)
-
-
-def _repeated(tensor: Tensor, draw: Callable[..., Tensor], *args: Any, **given: Any) -> Tensor:
-    count = tensor.numel()
-    if count <= PERIOD:
-        return draw(tensor, *args, **given)
-    drawn = draw(tensor.new_empty(PERIOD), *args, **given)
-    return tensor.copy_(drawn.repeat(-(-count // PERIOD))[:count].view(tensor.shape))
 
 
 @cache
@@ -101,20 +101,20 @@ def word_dictionary(mask: bool = True) -> Any:
 
 
 def build(case: Case, settings: Settings) -> Built:
-    """Build the case's model, with its own prompt length unless ``settings`` say one for all."""
+    """Build the case's model, with the case's prompt length unless ``settings`` say one for all."""
     settings = replace(settings, prompt_length=settings.prompt_length or case.rows)
-    if case.peer:
-        return build_peer(case, settings)
-    return _floor(case, settings) if case.maker == "floor" else _method(case, settings)
+    makers: dict[str, Callable[[Case, Settings], Built]] = {"method": _method, "floor": _floor}
+    return makers.get(case.maker, build_peer)(case, settings)
 
 
-def _options(method: str, settings: Settings, **given: Any) -> Any:
+def _options(method: str, settings: Settings, **options: Any) -> Any:
     from fairseq_idpg.count import architecture
     from fairseq_idpg.methods.registry import find_preset
 
     if "prompt_length" in find_preset(method).defaults:
-        given["prompt_length"] = settings.prompt_length
-    args = architecture("roberta_idpg", method, backbone=None, layer_norm_eps=1e-5, **settings.encoder_options, **given)
+        options["prompt_length"] = settings.prompt_length
+    options |= {**settings.encoder_options, "backbone": None, "layer_norm_eps": 1e-5}
+    args = architecture("roberta_idpg", method, **options)
     args.max_positions = args.max_source_positions = settings.positions
     return args
 
@@ -134,15 +134,15 @@ def _method(case: Case, settings: Settings) -> Built:
 
     def arguments(tokens: Tensor) -> dict[str, Any]:
         padded = bool(tokens.eq(PAD).any())  # as the task tells it
-        given = {"src_tokens": tokens, "padded": padded, "classification_head_name": HEAD}
+        batch = {"src_tokens": tokens, "padded": padded, "classification_head_name": HEAD}
         if model.prompt_length:
-            given["prompted_tokens"] = prompted(tokens, model.prompt_length)
-            given["prompt_offset"] = torch.ones(len(tokens), dtype=torch.long)
+            batch["prompted_tokens"] = prompted(tokens, model.prompt_length)
+            batch["prompt_offset"] = torch.ones(len(tokens), dtype=torch.long)
         if case.cached or word_vectors:
-            given["representation"] = torch.randn(len(tokens), args.representation_width or settings.width)
+            batch["representation"] = torch.randn(len(tokens), args.representation_width or settings.width)
         if case.cached_states:
-            given["states"] = torch.randn(tokens.size(1), len(tokens), settings.width)
-        return given
+            batch["states"] = torch.randn(tokens.size(1), len(tokens), settings.width)
+        return batch
 
     return model, arguments, lambda result: result[0]
 
@@ -158,35 +158,16 @@ def _floor(case: Case, settings: Settings) -> Built:
     words.register_forward_hook(lambda module, inputs, output: output.detach().requires_grad_())
 
     def arguments(tokens: Tensor) -> dict[str, Any]:
-        rows = prompted(tokens, settings.prompt_length or case.rows) if case.what == "prompted" else tokens
+        rows = prompted(tokens, settings.prompt_length or 0) if case.what == "prompted" else tokens
         return {"src_tokens": rows, "classification_head_name": HEAD}
 
     return model, arguments, lambda result: result[0]
 
 
-def resident_mib(which: str) -> float:
+def resident_mib(name: str) -> float:
     """Return ``VmHWM``, the largest, or ``VmRSS``, the present resident size of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(which + ":")) / 1024
-
-
-class Device:
-    """How to read time and memory of ``cpu`` or ``cuda``."""
-
-    def __init__(self, name: str):
-        self.cuda = name == "cuda"
-
-    def finish(self) -> None:
-        """Wait until the work given to the device is done."""
-        if self.cuda:
-            torch.cuda.synchronize()
-
-    def held_mib(self) -> float:
-        return torch.cuda.memory_allocated() / MIB if self.cuda else resident_mib("VmRSS")
-
-    def peak_mib(self) -> float:
-        """Return the most memory that was in use so far."""
-        return torch.cuda.max_memory_reserved() / MIB if self.cuda else resident_mib("VmHWM")
+    return next(int(line.split()[1]) for line in lines if line.startswith(name + ":")) / 1024
 
 
 def trainable(model: nn.Module) -> int:
@@ -197,30 +178,23 @@ def trainable(model: nn.Module) -> int:
     return sum(sizes.values()) - head
 
 
-class FullPrecision:
-    """Adam on the ``trained`` parameters themselves."""
+class Optimizer:
+    """Adam on the trained parameters; in half precision within fairseq's own optimizer of --fp16 and --bf16.
 
-    skipped = 0
-
-    def __init__(self, trained: list[nn.Parameter], rate: float):
-        self.adam = torch.optim.Adam(trained, lr=rate)
-
-    def zero_grad(self) -> None:
-        self.adam.zero_grad(set_to_none=True)
-
-    def update(self, loss: Tensor) -> None:
-        loss.backward()
-        self.adam.step()
-
-
-class HalfPrecision:
-    """fairseq's own optimizer of --fp16 and --bf16 around torch's Adam.
-
-    The whole model is in half precision, frozen weights too; Adam works on float32 copies of what is trained, one for
-    each parameter. With float16 the loss is scaled, dynamically, and a step whose gradients overflow is ``skipped``.
+    There the whole model is in half precision, frozen weights too, and Adam works on float32 copies of what is trained,
+    one for each parameter. With float16 the loss is scaled, dynamically, and a step whose gradients overflow is
+    ``skipped``.
     """
 
-    def __init__(self, trained: list[nn.Parameter], rate: float):
+    def __init__(self, trained: list[nn.Parameter]):
+        self.skipped = 0
+        self.half = trained[0].dtype != torch.float32
+        self.optimizer: Any = torch.optim.Adam(trained, lr=LEARNING_RATE)
+        if self.half:
+            self.optimizer = self._of_fairseq(trained)
+
+    @staticmethod
+    def _of_fairseq(trained: list[nn.Parameter]) -> Any:
         # the peers' float32 steps do without fairseq
         from fairseq.dataclass.configs import CommonConfig, DistributedTrainingConfig, OptimizationConfig
         from fairseq.optim import FairseqOptimizer
@@ -234,14 +208,17 @@ class HalfPrecision:
         )
         copies = FP16Optimizer.build_fp32_params(None, trained, flatten=False)
         adam = FairseqOptimizer(None)
-        adam._optimizer = torch.optim.Adam(copies, lr=rate)
-        self.optimizer = FP16Optimizer(cfg, trained, adam, copies)
-        self.skipped = 0
+        adam._optimizer = torch.optim.Adam(copies, lr=LEARNING_RATE)
+        return FP16Optimizer(cfg, trained, adam, copies)
 
     def zero_grad(self) -> None:
         self.optimizer.zero_grad()
 
     def update(self, loss: Tensor) -> None:
+        if not self.half:
+            loss.backward()
+            self.optimizer.step()
+            return
         self.optimizer.backward(loss)
         try:
             self.optimizer.clip_grad_norm(0.0)  # clips nothing; this is where fairseq notices an overflow
@@ -257,26 +234,34 @@ class Steps:
     def __init__(self, case: Case, settings: Settings):
         torch.set_num_threads(settings.threads)
         torch.manual_seed(0)
-        found = batches(settings, case.grouped)
-        self.device, self.place = Device(settings.device), settings.device
+        drawn = batches(settings, case.grouped)
+        self.place, self.cuda = settings.device, settings.device == "cuda"
         self.dtype, self.clock = getattr(torch, settings.dtype), CLOCKS[settings.clock]
-        with repeated_draws() if self.device.cuda else nullcontext():
+        with repeated_draws() if self.cuda else nullcontext():
             self.model, arguments, self.logits = build(case, settings)
         self.model.to(self.dtype).to(self.place).train()
-        self.batches = [(self.placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in found]
+        self.batches = [(self.placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in drawn]
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        kind = FullPrecision if self.dtype == torch.float32 else HalfPrecision
-        self.optimizer: FullPrecision | HalfPrecision = kind(trained, LEARNING_RATE)
+        self.optimizer = Optimizer(trained)
         self.stream = cycle(self.batches)
         libraries = ["torch", *([*{case.maker, "transformers"}] if case.peer else ["fairseq"])]
         self.built = {
             "trainable": trainable(self.model),
-            "built_mib": self.device.held_mib(),
-            "tokens": sum(int(tokens.ne(PAD).sum()) for tokens, _ in found) / len(found),
-            "hardware": torch.cuda.get_device_name() if self.device.cuda else "CPU",
+            "built_mib": torch.cuda.memory_allocated() / MIB if self.cuda else resident_mib("VmRSS"),
+            "tokens": sum(int(tokens.ne(PAD).sum()) for tokens, _ in drawn) / len(drawn),
+            "hardware": torch.cuda.get_device_name() if self.cuda else "CPU",
             "libraries": {name: str(sys.modules[name].__version__) for name in libraries},
             "kept_mib": self._kept_mib(),
         }
+
+    def finish(self) -> None:
+        """Wait until the work given to the device is done."""
+        if self.cuda:
+            torch.cuda.synchronize()
+
+    def peak_mib(self) -> float:
+        """Return the most memory that was in use so far."""
+        return torch.cuda.max_memory_reserved() / MIB if self.cuda else resident_mib("VmHWM")
 
     def placed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Tensors on the device, and floating ones in the model's precision."""
@@ -290,12 +275,12 @@ class Steps:
     def _kept_mib(self) -> float:
         """Return the MiB that autograd keeps between a forward and a backward pass, besides the model and the batch."""
         arguments, labels = self.batches[0]
-        given = [value for value in (*arguments.values(), labels) if isinstance(value, Tensor)]
-        known = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers(), *given)}
+        batch = [value for value in (*arguments.values(), labels) if isinstance(value, Tensor)]
+        known = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers(), *batch)}
         kept: dict[int, torch.UntypedStorage] = {}
 
         def keep(tensor: Tensor) -> None:
-            """Hand nothing to autograd: an output that its own graph held would stay in memory, and in the peak."""
+            """Return None to autograd: an output that its graph held would stay in memory, and in the peak."""
             storage = tensor.untyped_storage()  # the whole of it: a view keeps what it looks at
             kept[storage.data_ptr()] = storage
 
@@ -304,13 +289,13 @@ class Steps:
         return sum(storage.nbytes() for place, storage in kept.items() if place not in known) / MIB
 
     def loss(self, arguments: dict[str, Any], labels: Tensor) -> Tensor:
-        """In float32, with the term that a method adds."""
+        """Compute it in float32, with the term that a method adds."""
         loss = cross_entropy(self.logits(self.model(**arguments)).float(), labels)
         method = getattr(self.model, "method", None)
         return loss + method.extra_loss() if method is not None and getattr(method, "adds_loss", None) else loss
 
     def step(self) -> Tensor:
-        """Forward, backward, optimizer; the loss."""
+        """Run forward, backward and optimizer; return the loss."""
         arguments, labels = next(self.stream)
         self.optimizer.zero_grad()
         loss = self.loss(arguments, labels)
@@ -318,42 +303,42 @@ class Steps:
         return loss.detach()
 
     def run(self, count: int) -> list[float]:
-        """Seconds of each of the next steps.
+        """Return the seconds of each of the next steps.
 
-        On a GPU, which the cases share, ``count`` steps go before, so that those that are timed find the memory that
-        they need in torch's cache; it is given back afterwards.
+        On a GPU, which the cases share, ``count`` steps go before: those that are timed find the memory that they need
+        in torch's cache. It is given back afterwards.
         """
-        for _ in range(count if self.device.cuda else 0):
+        for _ in range(count if self.cuda else 0):
             self.step()
         seconds = []
         for _ in range(count):
-            self.device.finish()
+            self.finish()
             start = self.clock()
             loss = self.step()
-            self.device.finish()
+            self.finish()
             seconds.append(self.clock() - start)
         assert torch.isfinite(loss), "the loss is not finite"
-        if self.device.cuda:
+        if self.cuda:
             torch.cuda.empty_cache()
         return seconds
 
 
 def first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+    """Return the class of an error and the first line of its message."""
+    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
 
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # libraries that print do not disturb the answers
+    os.dup2(2, 1)  # what libraries print goes to stderr, beside the answers
     try:
         request = json.loads(sys.stdin.readline())
         steps = Steps(Case(**request.pop("case")), Settings(**request))
         print(json.dumps(steps.built), file=answers)
         for line in sys.stdin:
             seconds = steps.run(json.loads(line)["run"])
-            found = {"seconds": seconds, "peak_mib": steps.device.peak_mib(), "skipped": steps.optimizer.skipped}
-            print(json.dumps(found), file=answers)
+            figures = {"seconds": seconds, "peak_mib": steps.peak_mib(), "skipped": steps.optimizer.skipped}
+            print(json.dumps(figures), file=answers)
     except Exception as error:
         print(json.dumps({"error": first_line(error)}), file=answers)
         raise

@@ -72,23 +72,23 @@ def test_step_time(benchmark, tmp_path):
 
 
 def test_variants_are_what_their_names_say():
-    worker, settings = import_module("step_worker"), replace(import_module("settings").SIZES["tiny"], threads=1)
+    worker, settings = import_module("step_worker"), replace(import_module("common").SIZES["tiny"], threads=1)
     names = ["m-idpg-phm", "m-idpg-phm-cached", "lpt-naive", "lpt-naive-cached-states"]
-    steps = (worker.Steps(case, settings) for case in import_module("step_cases").chosen(names))
+    steps = (worker.Steps(case, settings) for case in import_module("step_time").find_cases(names))
     given = [each.batches[0][0].keys() for each in steps]
     assert given[1] - given[0] == {"representation"} and given[3] - given[2] == {"states"}
 
 
 def test_scaling(benchmark, tmp_path):
     file, axes = tmp_path / "figures.json", ["--axes", "layers=1,2", "batch=4"]
-    said = benchmark("scaling", *STEP, *axes, "--cases", "prompt-tuning", "--json", file)
+    figure = tmp_path / "figure.svg"
+    said = benchmark("scaling", *STEP, *axes, "--cases", "prompt-tuning", "--json", file, "--plot", figure)
     saved = json.loads(file.read_text())["axes"]
     found = [point["cases"]["prompt-tuning"] for point in saved["layers"]]
     assert saved["batch"][0]["cases"]["prompt-tuning"] == found[0]  # one point of both axes, measured once
     lines = [line.split() for line in said[said.index("depth (layers)") :].splitlines()[:4]]
     assert lines[0][2:] == ["1", "2"] and lines[1][2:] == [f"{each['median_s']:.4f}" for each in found]
-    benchmark("scaling", "--read", file, "--plot", tmp_path / "figure.svg")
-    assert ">batch size (sentences)</text>" in (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert ">batch size (sentences)</text>" in figure.read_text(encoding="utf-8")
 
 
 def test_epoch(benchmark, tmp_path):
@@ -98,12 +98,12 @@ def test_epoch(benchmark, tmp_path):
     said = benchmark("epoch", *words, "--json", tmp_path / "figures.json", "--options", *SIZE)
     figures = json.loads((tmp_path / "figures.json").read_text())
     tables = {}
-    for part, block in zip(figures, said.split("\n\n")[-4:]):
+    for part, block in zip(figures, said.split("\n\n")[-3:]):
         tables[part] = {line.split()[0]: line.split()[1:] for line in block.splitlines()}
         assert figures[part] and set(figures[part]) <= set(tables[part])
     for found in figures["epoch"].values():
         assert (found["updates"], found["updates_per_epoch"], found["examples"]) == (2, 3, 44)
-        assert found["epoch_s"] == pytest.approx(found["fill_s"] + found["first_update_s"] + 2 * found["update_s"])
+        assert found["epoch_s"] > 2 * found["update_s"]
     assert {(found["split"], found["examples"]) for found in figures["prediction"].values()} == {("test", 13)}
     seconds = [figures["epoch"][name]["epoch_s"] for name in ("m-idpg-phm", "prompt-tuning")]
     assert tables["epoch"]["m-idpg-phm"][2] == f"{seconds[0] / seconds[1]:.2f}"
@@ -164,7 +164,7 @@ def test_many_tasks(benchmark, quickstart, tmp_path):
     (tmp_path / "text").write_text("the cat\n" * 10)
     words = ["--tasks", 2, "--rounds", 1, "--text", tmp_path / "text"]
     said = benchmark("many_tasks", quickstart / "runs" / "m-idpg-dnn" / "checkpoint_best.pt", *words)
-    assert said.startswith("2 tasks, 10 sentences") and "target 0.825" in said  # 1.1 x (1 + 2) / (2 x 2)
+    assert said.startswith("2 tasks, 10 sentences") and "target: 1.212 times" in said  # 2 x 2 / (1.1 x (1 + 2))
 
 
 def test_preprocess_time(benchmark, tmp_path):
@@ -195,7 +195,7 @@ def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     other = f"lora ({SCRIPTS.parent.name})"  # --against: the case of the other checkout is measured beside
     assert {"lora", other} < parts["steps-bfloat16-1"]["found"].keys()
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert len(re.findall(r"^\| lora \| [\d.]+ \| ", report, re.MULTILINE)) == 4  # targets, two sizes, steps
+    assert len(re.findall(r"^lora +\d\.\d{4} ", report, re.MULTILINE)) == 4  # targets, two sizes, steps
 
 
 def test_gpu_refuses_before_it_makes_anything(tmp_path):

@@ -35,7 +35,7 @@ def test_files_of_the_benchmarks():
     files = [sheet.file for sheet in PUBLISHED["superglue"].sheets]
     assert files == [f"{name}.jsonl" for name in SUPER_GLUE.split()]
     for sheet in (sheet for benchmark in PUBLISHED.values() for sheet in benchmark.sheets):
-        of_set = {**TASKS, **TEST_SETS}[sheet.data or sheet.of]  # a model answers what has its labels
+        of_set = {**TASKS, **TEST_SETS}[sheet.data or sheet.model_of]  # a model answers what has its labels
         assert sheet.split in of_set.files and of_set.number
         assert sorted(of_set.labels) == sorted(sheet.task.labels)
 
@@ -190,6 +190,9 @@ def refused(world, tmp_path):
 
 def test_an_archive(world, tmp_path, capsys):
     out = tmp_path / "out" / "glue.zip"
+    world.submit(out, "--incomplete", "--dry-run")
+    said = capsys.readouterr().out
+    assert not out.exists()
     world.submit(out, "--incomplete")
     with zipfile.ZipFile(out) as archive:
         assert {info.date_time[0] for info in archive.infolist()} == {1980}  # without the time
@@ -203,7 +206,7 @@ def test_an_archive(world, tmp_path, capsys):
     assert [float(score) for score in answers["STS-B.tsv"]] == pytest.approx(mean.tolist(), abs=1e-5)
     for name, split, data in (("MNLI-m", "test", "MNLI"), ("MNLI-mm", "test1", "MNLI"), ("AX", "test", "AX")):
         assert answers[f"{name}.tsv"] == world.by_hand("MNLI", split, f"{data}-bin")[0]
-    said = capsys.readouterr().out
+    assert capsys.readouterr().out == said  # the dry run shows the same table
     assert re.search(r"WNLI.tsv +WNLI +9 +0.001 +1, 2, 3 +80.0\n", said), said
     assert "not in it: CoLA.tsv: no finished run of CoLA" in said
 

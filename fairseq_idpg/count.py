@@ -1,6 +1,7 @@
 """Trainable parameters of every preset, beside the paper's Table 2: ``python -m fairseq_idpg.count --arch ARCH``.
 
-Nothing is loaded or allocated: the modules are built on torch's meta device. Head not counted. The paper's K is 1,024.
+The modules are built on torch's meta device, so nothing is loaded or allocated. The head is not counted. The paper's K
+is 1,024.
 """
 
 import argparse
@@ -19,11 +20,11 @@ from .tasks import task  # noqa: F401 (registers what --arch names)
 
 GLOVE_WIDTH = 300
 ROBERTA_SYMBOLS = 50265
-SYMBOLS = {"roberta_idpg_minilm": 30522}  # of a dictionary with <mask>, where it is not RoBERTa's
+SYMBOLS = {"roberta_idpg_minilm": 30522}  # symbols with <mask>, where the dictionary is not RoBERTa's
 
 
 def architecture(name: str, method: str, **options: Any) -> argparse.Namespace:
-    """Return the options of ``--arch NAME --method METHOD``, and further ones."""
+    """Return the options of ``--arch NAME --method METHOD``, with ``options`` in place of the preset's."""
     args = open_options(method=method, **options)
     args.max_positions = 512
     ARCH_CONFIG_REGISTRY[name](args)
@@ -41,8 +42,8 @@ class Count(NamedTuple):
     own: int  # of the method itself
     of_backbone: int  # weights of the backbone that are trained with it
     share: float  # both together, as a part of the backbone
-    paper: str  # what the paper prints, of RoBERTa-large
-    folded: int  # numbers that are left of ``own`` once the method is trained
+    paper: str  # the paper's count for RoBERTa-large
+    folded: int  # numbers of ``own`` that a trained method still needs
 
 
 def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> dict[str, int]:
@@ -81,9 +82,13 @@ def counts(arch: str) -> list[Count]:
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     choices = sorted(name for name, model in ARCH_MODEL_REGISTRY.items() if name.startswith("roberta_idpg"))
-    parser = argparse.ArgumentParser("python -m fairseq_idpg.count", description=(__doc__ or "").split(":")[0])
+    parser = argparse.ArgumentParser(
+        "python -m fairseq_idpg.count",
+        description=(__doc__ or "").split(":")[0],
+        epilog="example: %(prog)s --arch roberta_idpg_base",
+    )
     default = "roberta_idpg_large"
-    parser.add_argument("--arch", choices=choices, default=default, help=f"size of the backbone (default: {default})")
+    parser.add_argument("--arch", choices=choices, default=default, help="size of the backbone (default: %(default)s)")
     args = parser.parse_args(argv)
     print(f"{'method':28}{'own':>14}{'of backbone':>14}{'share':>10}{'folded':>12}{'paper':>8}")
     for row in counts(args.arch):

@@ -1,7 +1,7 @@
-"""A run that has diverged ends with one line, and none of its scores takes part in the choice of a checkpoint.
+"""End a run that has diverged with one line, and keep its scores out of the choice of a checkpoint.
 
-fairseq by itself writes a crash.pt and a traceback, skips batch after batch, or takes NaN for the best score. With
---fp16 and --amp a batch that overflows is no end: fairseq skips it and lowers the loss scale.
+fairseq by itself writes a crash.pt and a traceback, or takes NaN for the best score. With --fp16 and --amp a batch that
+overflows does not end the run: fairseq skips it and lowers the loss scale.
 """
 
 import math
@@ -15,37 +15,17 @@ from .errors import InputError
 
 DIVERGED = "the run has diverged"  # in every line here, so that a log can be searched for it
 REMEDY = "lower --lr or give --clip-norm 1.0"
-OVERFLOWS = 100  # in a row, with nothing changed in between
 
 
-def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
-    """fairseq's ``Trainer.clip_grad_norm``, which is the first to know the gradient's norm.
+def clip_grad_norm(clip: Callable, trainer: Any, clip_norm: float) -> Tensor:
+    """Call fairseq's ``Trainer.clip_grad_norm``; raise InputError for a gradient that is not finite.
 
-    fairseq reads the same number right afterwards, so looking at it here makes nothing wait for the device. Raise
-    InputError for NaN or an infinite number in the gradient where no loss scale can be lowered, or in each of many
-    batches in a row at a loss scale that stays; else as fairseq: FloatingPointError at the lowest loss scale,
-    OverflowError for a batch that it skips.
+    With --fp16 fairseq raises OverflowError instead, or FloatingPointError at the lowest loss scale.
     """
-    update, amp = trainer.get_num_updates() + 1, trainer.cfg.common.amp
-    scaler: Any = getattr(trainer.optimizer, "scaler", None)  # --bf16 has none
-    before = getattr(scaler, "loss_scale", None)
-    try:
-        if amp and not scaler.is_enabled():  # on a CPU: fairseq would ask it for a scale that it does not have
-            amp, norm = False, trainer.optimizer.fp32_optimizer.clip_grad_norm(clip_norm)
-        else:
-            norm = theirs(clip_norm)
-    except OverflowError:
-        # --threshold-loss-scale: the scale stays, and the same batches would overflow for ever
-        unchanged = before is not None and scaler.loss_scale == before
-        trainer.overflows = getattr(trainer, "overflows", 0) + 1 if unchanged else 0
-        if trainer.overflows >= OVERFLOWS:
-            raise InputError(
-                f"{DIVERGED}: {OVERFLOWS} batches in a row overflowed at --threshold-loss-scale {before:g} before "
-                f"update {update}: {REMEDY}"
-            ) from None
-        raise
-    trainer.overflows = 0
-    if not amp and not torch.isfinite(norm).all():
+    norm = clip(clip_norm)
+    # fairseq reads the same number right afterwards, so this look at it makes nothing wait for the device.
+    if not trainer.cfg.common.amp and not torch.isfinite(norm).all():
+        update = trainer.get_num_updates() + 1
         raise InputError(f"{DIVERGED}: the loss is NaN, or its gradient is not finite, at update {update}: {REMEDY}")
     return norm
 
@@ -56,7 +36,7 @@ def check_validation(stats: dict[str, Any]) -> None:
         if not isinstance(value, (int, float, Tensor)) or name.startswith("best_"):
             continue
         if math.isnan(value) or name == "loss" and math.isinf(value):
-            found = "NaN" if math.isnan(value) else "infinite"
+            kind = "NaN" if math.isnan(value) else "infinite"
             raise InputError(
-                f"{DIVERGED}: the {name} is {found} in the validation after update {stats.get('num_updates')}: {REMEDY}"
+                f"{DIVERGED}: the {name} is {kind} in the validation after update {stats.get('num_updates')}: {REMEDY}"
             )

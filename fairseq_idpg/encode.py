@@ -1,8 +1,7 @@
-"""Fills a representation cache before training: ``python -m fairseq_idpg.encode DATA-bin --backbone model.pt ...``.
+"""Fill a representation cache before training: ``python -m fairseq_idpg.encode DATA-bin --backbone model.pt ...``.
 
-The rows are those that fairseq-train finds with the same --representation-cache, --max-positions, --shorten-method,
---separator-token, --swap-pairs and --fp16 or --bf16 (neither for --amp); a run that finds its rows neither computes nor
-waits.
+fairseq-train finds the rows with the same --representation-cache, --max-positions, --shorten-method, --separator-token,
+--swap-pairs and --fp16 or --bf16 (neither for --amp).
 """
 
 import argparse
@@ -25,14 +24,18 @@ from .tasks.config import SentencePredictionIDPGConfig
 from .tasks.task import SentencePredictionIDPGTask
 
 KINDS = ("backbone", "mean-pooled", "token-mean")
-OF_TASK = (  # options that the task of a training run has too
+TASK_OPTIONS = (  # those that the task of a training run has too
     *("separator_token", "max_positions", "shorten_method", "swap_pairs"),
     *("representation_cache", "representation_cache_dtype"),
 )
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("python -m fairseq_idpg.encode", description=(__doc__ or "").split(":")[0])
+    made = argparse.ArgumentParser(
+        "python -m fairseq_idpg.encode",
+        description=(__doc__ or "").split(":")[0],
+        epilog="example: %(prog)s SST-2-bin --backbone roberta.base/model.pt --representation-cache cache",
+    )
     add = made.add_argument
     add("data", metavar="DATA-bin", nargs="+", help="binarized folders")
     add("--backbone", required=True, metavar="FILE", help="the model.pt of the training runs")
@@ -44,16 +47,15 @@ def parser() -> argparse.ArgumentParser:
     add("--max-positions", type=int, default=512, metavar="N", help="default: 512")
     add("--shorten-method", choices=["none", "truncate"], default="none", help="default: none")
     room = (
-        "rows of the prompt in the input, 2 more at --prompt-position 4, 0 for keys and values, late rows and a head "
-        "on M(x): matters where examples are cut (default: 5)"
+        "rows of the prompt in the input: 2 more at --prompt-position 4; 0 for keys and values, late rows and a head "
+        "on M(x); it matters where examples are cut (default: 5)"
     )
     add("--prompt-length", type=int, default=5, metavar="N", help=room)
     add("--swap-pairs", choices=["none", "append"], default="none", help="default: none")
     half = made.add_mutually_exclusive_group()
     for option, precision in (("--fp16", torch.float16), ("--bf16", torch.bfloat16)):
-        said = f"rows for runs with {option}"
-        kept: Any = {"action": "store_const", "dest": "precision", "const": precision, "default": torch.float32}
-        half.add_argument(option, help=said, **kept)
+        stores: Any = {"action": "store_const", "dest": "precision", "const": precision, "default": torch.float32}
+        half.add_argument(option, help=f"rows for runs with {option}", **stores)
     add("--cpu", action="store_true", help="do not use a GPU")
     return made
 
@@ -65,17 +67,17 @@ def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) ->
         raise InputError(f"{data.path} has no split with labels: name what to encode, --splits {' '.join(data.splits)}")
     cfg = SentencePredictionIDPGConfig(
         data=str(data.path),
-        num_classes=1 if data.regression else max(2, len(data.label_names)),  # of less, the line names the folder
+        num_classes=1 if data.regression else max(2, len(data.label_names)),  # of fewer the error names the folder
         regression_target=data.regression,
         init_token=0,
         classification_head_name="sentence_classification_head",
         seed=1,
-        **{name: getattr(args, name) for name in OF_TASK},
+        **{name: getattr(args, name) for name in TASK_OPTIONS},
     )
-    named = data.regression or data.label_names  # texts without labels have an M(x) too
-    task = SentencePredictionIDPGTask.setup_task(cfg, from_checkpoint=not named)
+    labelled = data.regression or data.label_names  # texts without labels have an M(x) too
+    task = SentencePredictionIDPGTask.setup_task(cfg, from_checkpoint=not labelled)
 
-    # A model of the backbone's own size, whose method reads M(x) and takes room in the input.
+    # The rows are computed by a model of the backbone's own size, whose method reads M(x) and takes room in the input.
     options = open_options(
         **sizes,
         _name="roberta_idpg",
@@ -89,12 +91,12 @@ def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) ->
     device = usual_device(args.cpu)
     model = put_on(device, task.build_model(options).eval().to(args.precision), f"--backbone {args.backbone}")
     for split in splits:
-        # combined as fairseq-train does
+        # fairseq-train joins train, train1 and so on to one training set
         dataset = task.load_dataset(split, combine=split == "train", need_labels=False)
         stored: Any = dataset.representations  # there is a cache
-        known = stored.complete
+        complete = stored.complete
         fill_cache(stored, model, dataset.raw_tokens, dataset.sizes, split)
-        print(f"{data.path} {split}: {len(dataset):,} rows {'were there' if known else 'written'}")
+        print(f"{data.path} {split}: {len(dataset):,} rows {'were there' if complete else 'written'}")
 
 
 @logged_command()

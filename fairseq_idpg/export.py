@@ -1,6 +1,6 @@
-"""A folder to share out of a checkpoint: ``python -m fairseq_idpg.export CHECKPOINT DIR``.
+"""Make a folder to share out of a checkpoint: ``python -m fairseq_idpg.export CHECKPOINT DIR``.
 
-DIR holds what was trained and what it is, but neither the backbone nor anything that could run code:
+DIR holds what was trained and its description, but neither the backbone nor anything that could run code:
 prompt.safetensors, config.json and README.md. ``fairseq_idpg.load`` and ``python -m fairseq_idpg.predict --path`` take
 it instead of the checkpoint.
 """
@@ -33,12 +33,12 @@ def export(
     """Write ``folder``, completely or not at all, and return whether its model reads pairs.
 
     Args:
-        checkpoint: what fairseq-train saved; of any method that leaves the backbone frozen, or trains parts of it.
+        checkpoint: a file of fairseq-train, of a method that does not train the whole backbone.
         overwrite: replace an earlier folder to share.
         record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if any.
         paths: keep where the backbone and the encoder's files are on this machine.
 
-    Raise InputError where it is no such checkpoint, or there is something at ``folder``.
+    Raise InputError for any other file, or where something stands at ``folder``.
     """
     what, target = f"checkpoint {checkpoint}", Path(os.path.abspath(folder))
     check_target(target, overwrite)
@@ -47,7 +47,8 @@ def export(
     kept, cfg = recorded(state, what), buildable(state, what)
     sections = {section: as_options(cfg[section]) for section in SECTIONS}
 
-    # The method, untrained, says which tensors only a resumed training needs, and what of the backbone it trains.
+    # The method, built without weights, says which of its tensors only a resumed training needs, and which weights of
+    # the backbone it trains.
     args = open_options(**{name: value for name, value in sections["model"].items() if name != "_name"})
     preset = find_preset(args.method)
     if preset.trains_backbone or args.no_freeze_backbone:
@@ -69,7 +70,7 @@ def export(
     tensors = {name: value for name, value in state["model"].items() if is_shared(name)}
     run = run_facts(state, sections["task"].get("data"), cfg["dataset"] or {}, record or beside(checkpoint))
 
-    # What config.json says: all options but those that name files, which are said once, or not at all.
+    # config.json has all options but those that name files; where these are, "data" and "backbone" say.
     backbone, vocab = Path(str(sections["model"]["backbone"])), kept.vocab
     options = {
         section: {n: v for n, v in values.items() if n not in FILES[section]} for section, values in sections.items()
@@ -90,17 +91,17 @@ def export(
         write_shared(work, tensors, config)
         numbers = sum(value.numel() for value in tensors.values())
         (work / CARD).write_text(card_text(target.name, kept, config, numbers), encoding="utf-8")
-        load_state(str(work), "folder")  # it can be read
+        load_state(str(work), "folder")  # raises InputError unless it can be read again
     return bool(kept.pairs)
 
 
 def check_target(target: Path, overwrite: bool) -> None:
-    """Raise InputError where something is in the way that must not be replaced."""
+    """Raise InputError where something stands that must not be replaced."""
     if not os.path.lexists(target):
         return
-    held = {entry.name for entry in target.iterdir()} if target.is_dir() else {""}
-    if held and not {TENSORS, CONFIG} <= held <= {TENSORS, CONFIG, CARD}:
-        raise InputError(f"{target} is something else than a folder to share: name another")
+    names = {entry.name for entry in target.iterdir()} if target.is_dir() else {""}
+    if names and not {TENSORS, CONFIG} <= names <= {TENSORS, CONFIG, CARD}:
+        raise InputError(f"{target} is not a folder to share: name another")
     if not overwrite:
         raise InputError(
             f"{target} exists already: name another folder, or replace it (--overwrite; in Python overwrite=True)"
@@ -108,9 +109,13 @@ def check_target(target: Path, overwrite: bool) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("python -m fairseq_idpg.export", description=(__doc__ or "").split(":")[0])
+    made = argparse.ArgumentParser(
+        "python -m fairseq_idpg.export",
+        description=(__doc__ or "").split(":")[0],
+        epilog="example: %(prog)s runs/rte/checkpoint_best.pt shared/rte --no-paths",
+    )
     add = made.add_argument
-    add("checkpoint", metavar="CHECKPOINT", help="what fairseq-train saved")
+    add("checkpoint", metavar="CHECKPOINT", help="file that fairseq-train saved")
     add("folder", metavar="DIR", help="folder to make")
     add("--record", metavar="FILE", help="scores of the run (default: record.json beside a checkpoint_best.pt)")
     add("--no-paths", action="store_true", help="leave out where backbone and encoder are on this machine")

@@ -10,8 +10,8 @@ from preprocess.split_scores import PARTS
 from .errors import InputError
 
 CRITERION = "sentence_prediction_idpg"
-REPORT = "report_"  # and a metric of preprocess/split_scores.py: the option that has it logged
-# metric of the best checkpoint -> what has it logged; OURS: those that fairseq's criterion does not log
+REPORT = "report_"  # with the name of a metric of preprocess/split_scores.py: the option that logs it
+# metric of the best checkpoint -> the option that logs it; OURS: those that fairseq's criterion does not log
 OURS = {part: REPORT + metric for metric, parts in PARTS.items() for part in parts}
 METRICS = {
     **dict.fromkeys(("loss", "nll_loss", "accuracy"), None),
@@ -20,7 +20,7 @@ METRICS = {
     **dict.fromkeys(("pearson", "spearman", "pearson_and_spearman"), "report_pearson_and_spearman"),
     **OURS,
 }
-LOSSES = ("loss", "nll_loss")  # of which the lowest is best; of all others the highest
+LOSSES = ("loss", "nll_loss")  # the lowest is best; of all other metrics the highest
 
 
 def reported(cfg: Any) -> list[str]:
@@ -29,10 +29,7 @@ def reported(cfg: Any) -> list[str]:
 
 
 def check_metric(args: Namespace) -> None:
-    """Raise InputError where the metric of the best checkpoint is not logged, or would keep the worst for the best.
-
-    fairseq misses such a metric after the first epoch.
-    """
+    """Raise InputError where the metric of the best checkpoint is not logged, or would keep the worst for the best."""
     metric = args.best_checkpoint_metric
     logged = [name for name, option in METRICS.items() if option is None or getattr(args, option, False)]
     if getattr(args, "regression_target", False):
@@ -43,8 +40,8 @@ def check_metric(args: Namespace) -> None:
         raise InputError(f"--best-checkpoint-metric {metric} is not logged: {remedy} {', '.join(logged)}")
     highest = args.maximize_best_checkpoint_metric
     if metric in METRICS and highest == (metric in LOSSES):
-        found, remedy = ("with", "leave that out") if highest else ("without", "give that too")
+        used, remedy = ("with", "leave that out") if highest else ("without", "give that too")
         raise InputError(
-            f"--best-checkpoint-metric {metric} {found} --maximize-best-checkpoint-metric would keep the worst "
+            f"--best-checkpoint-metric {metric} {used} --maximize-best-checkpoint-metric would keep the worst "
             f"checkpoint for the best: {remedy}"
         )

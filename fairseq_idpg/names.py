@@ -8,7 +8,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from preprocess.flags import flag_name
 
 TASK = "sentence_prediction_idpg"
-TRAIN = "train"  # and more: the splits whose pairs are swapped, and whose questions need not stay together
+TRAIN = "train"  # splits whose names begin so have exchanged pairs, and questions that need not stay together
 SECTIONS: list[Any] = [f.type for f in fields(FairseqConfig) if is_dataclass(f.type)]  # of fairseq's options
 
 

@@ -1,7 +1,7 @@
 """Tables of the pages, made from the dataclasses and the registry: ``python -m fairseq_idpg.options_table``.
 
-``fairseq-train --help`` shows no options of plugins, so OPTIONS.md holds what this prints. With ``--write`` it writes
-that, METHODS.md's table and README.md's list into the pages, between their comments; a test compares them.
+``fairseq-train --help`` does not show options of plugins, so OPTIONS.md holds what this prints. ``--write`` puts that,
+METHODS.md's table and README.md's list into the pages, between their comments; a test compares them.
 """
 
 import argparse
@@ -49,19 +49,26 @@ FAMILIES = {
     "Adapters and weights": "small layers within the backbone, or changes of its weights",
     "Baselines": "the head alone, or the whole backbone",
 }
+TITLES = (
+    "Task `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
+    "Criterion `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
+    "Model `roberta_idpg` (sizes are those of `--arch roberta_idpg` and `roberta_idpg_base`):",
+    "Optimizer `grouped_adam`, besides those of fairseq's `adam`:",
+    "Methods; an option that the chosen `--method` does not have is refused:",
+)
 HEADER = ["| option | default | |", "| --- | --- | --- |"]
 
 
 def values_of(field: Field) -> list[str]:
-    """Return those that an option with a choice takes; an empty list for others."""
+    """Return the values of an option with a choice, and an empty list for other options."""
     kind: Any = next(iter(get_args(field.type)), field.type)
     return [str(value.value) for value in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
 
 
 def option_row(field: Field) -> str:
-    """Return name, default and help of an option, and the values that the help leaves to be guessed."""
+    """Return name, default and help of an option, and its values if the help does not name them all."""
     default: Any = field.metadata.get("preset_default", field.default)
-    if default is False or str(default).startswith("${"):  # the latter: as another option says
+    if default is False or str(default).startswith("${"):  # the value of another option
         default = "off" if default is False else "none"
     shown, said = f"{default:g}" if isinstance(default, float) else str(default), field.metadata["help"]
     values = values_of(field)
@@ -72,30 +79,27 @@ def option_row(field: Field) -> str:
 
 def options_markdown() -> str:
     """Return the options of task, criterion, model and methods, and the places where prompts may stand."""
-    inherited = {f.name for f in fields(SentencePredictionConfig)}
-    scored = {f.name for f in fields(CriterionConfig)}
-    helped = [f for f in fields(RobertaIDPGConfig) if "help" in f.metadata]
-    parts: list[Any] = [
-        "Task `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
-        [f for f in fields(SentencePredictionIDPGConfig) if f.name not in inherited and "help" in f.metadata],
-        "Criterion `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
-        [f for f in fields(SentencePredictionIDPGCriterionConfig) if "help" in f.metadata and f.name not in scored],
-        "Model `roberta_idpg` (sizes are those of `--arch roberta_idpg` and `roberta_idpg_base`):",
-        [f for f in helped if f.name not in METHOD_OPTIONS],
-        "Optimizer `grouped_adam`, besides those of fairseq's `adam`:",
-        [f for f in fields(GroupedAdamConfig) if f.name not in {g.name for g in fields(FairseqAdamConfig)}],
-        "Methods; an option that the chosen `--method` does not have is refused:",
-        [f for f in helped if f.name in METHOD_OPTIONS],
-    ]
-    lines: list[str] = []
-    for part in parts:
-        lines += [part, ""] if isinstance(part, str) else [*HEADER, *map(option_row, part), ""]
+    of_model = new_fields(RobertaIDPGConfig)
+    parts = (
+        new_fields(SentencePredictionIDPGConfig, SentencePredictionConfig),
+        new_fields(SentencePredictionIDPGCriterionConfig, CriterionConfig),
+        [field for field in of_model if field.name not in METHOD_OPTIONS],
+        new_fields(GroupedAdamConfig, FairseqAdamConfig),
+        [field for field in of_model if field.name in METHOD_OPTIONS],
+    )
+    lines = [line for title, part in zip(TITLES, parts) for line in (title, "", *HEADER, *map(option_row, part), "")]
     return "\n".join([*lines, PLACES_SAY, "", *places_markdown()])
+
+
+def new_fields(config: type, fairseqs: type | None = None) -> list[Field]:
+    """Return the options of a dataclass with a help text that fairseq's own does not have."""
+    inherited = set() if fairseqs is None else {field.name for field in fields(fairseqs)}
+    return [field for field in fields(config) if "help" in field.metadata and field.name not in inherited]
 
 
 # --- which prompt may stand at which place, tried out
 
-SIZES = Geometry(layers=3, width=64, inner=64)  # small: what is refused does not depend on them
+SIZES = Geometry(layers=3, width=64, inner=64)  # small: refusals do not depend on them
 PLACES: dict[str, tuple[str, ...]] = {  # --prompt-insertion -> --prompt-layers
     "add": ("first", "all"),
     "replace": ("all",),
@@ -103,7 +107,7 @@ PLACES: dict[str, tuple[str, ...]] = {  # --prompt-insertion -> --prompt-layers
     "key-value-input": ("first", "middle", "all"),
     "late": ("first", "middle", "all"),
 }
-COLUMNS = [(insertion, layers) for insertion, chosen in PLACES.items() for layers in chosen]
+COLUMNS = [(insertion, layers) for insertion, choices in PLACES.items() for layers in choices]
 INPUTS = ("states", "words", "embeddings", "last")
 
 
@@ -127,7 +131,7 @@ def command(options: dict[str, Any]) -> str:
 
 
 def generators() -> list[dict[str, Any]]:
-    """Return the presets of prompts alone, those that read states once for each that they may read."""
+    """Return the presets of prompts alone, once for each --generator-input where they have that option."""
     return [
         {"method": name, **reads}
         for name, preset in sorted(PRESETS.items())
@@ -137,7 +141,7 @@ def generators() -> list[dict[str, Any]]:
 
 
 def places_markdown() -> list[str]:
-    """Return a row for the generators with the same places, a column for each place, and the refusals, numbered."""
+    """Return a row for the generators with the same places, a column for each place, and numbered refusals."""
     refusals: list[str] = []
     rows: dict[tuple[str, ...], list[str]] = {}
     for generator in generators():
@@ -161,7 +165,7 @@ def places_markdown() -> list[str]:
 
 
 def equation(preset: Preset) -> str:
-    """Return how the docstrings of a preset's classes begin, and that of the network that makes its prompt."""
+    """Return the first paragraphs of the docstrings of a preset's classes and of the network that makes its prompt."""
     if not preset.methods:
         return "all weights of the backbone are trained" if preset.trains_backbone else "nothing is injected"
     network = NETWORKS.get(str(preset.defaults.get("prompt_reparameterization")))
@@ -171,10 +175,10 @@ def equation(preset: Preset) -> str:
     return text.replace("``", "`").replace("|", BAR)
 
 
-def as_range(found: re.Match) -> str:
+def as_range(layers: re.Match) -> str:
     """``3,4,5`` -> ``3 to 5``."""
-    first, *_, last = numbers = list(map(int, found[0].split(",")))
-    return f"{first} to {last}" if numbers == list(range(first, last + 1)) else found[0]
+    first, *_, last = numbers = list(map(int, layers[0].split(",")))
+    return f"{first} to {last}" if numbers == list(range(first, last + 1)) else layers[0]
 
 
 def methods_markdown() -> str:
@@ -203,8 +207,9 @@ def family(preset: Preset) -> str:
         return "Adapters and weights"
     if any(issubclass(method, IDPG) for method in methods):
         return "IDPG"
-    same: Any = PromptMethod.shows_no_example
-    alike = all(method.shows_no_example == same for method in methods if issubclass(method, PromptMethod))
+    # a method whose prompt depends on the input has its own way to show rows without an example
+    fixed: Any = PromptMethod.shows_no_example
+    alike = all(method.shows_no_example == fixed for method in methods if issubclass(method, PromptMethod))
     return "One prompt for all inputs" if alike else "Other prompts made from the input"
 
 
@@ -220,7 +225,7 @@ def families_markdown() -> str:
 # --- the pages
 
 HERE = Path(__file__).parent
-PARTS: dict[Path, tuple[str, Callable[[], str]]] = {  # page -> the comment in front of the part, what is made
+PARTS: dict[Path, tuple[str, Callable[[], str]]] = {  # page -> the comment in front of a part, what makes the part
     HERE / "OPTIONS.md": ("options", options_markdown),
     HERE / "METHODS.md": ("methods", methods_markdown),
     HERE.parent / "README.md": ("methods", families_markdown),
@@ -228,21 +233,25 @@ PARTS: dict[Path, tuple[str, Callable[[], str]]] = {  # page -> the comment in f
 
 
 def part_of(page: Path, marker: str) -> re.Match:
-    """Return what stands in a page between ``<!-- marker -->`` and ``<!-- end -->``."""
-    found = re.search(rf"(?<=<!-- {marker} -->\n).*?(?=<!-- end -->)", page.read_text("utf-8"), flags=re.DOTALL)
-    assert found, f"{page} has no {marker}"
-    return found
+    """Return the match of all between ``<!-- marker -->`` and ``<!-- end -->`` in a page."""
+    part = re.search(rf"(?<=<!-- {marker} -->\n).*?(?=<!-- end -->)", page.read_text("utf-8"), flags=re.DOTALL)
+    assert part, f"{page} has no {marker}"
+    return part
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser("python -m fairseq_idpg.options_table", description=(__doc__ or "").split(":")[0])
+    parser = argparse.ArgumentParser(
+        "python -m fairseq_idpg.options_table",
+        description=(__doc__ or "").split(":")[0],
+        epilog="example: %(prog)s > options.md",
+    )
     parser.add_argument("--write", action="store_true", help="write the tables into the pages of this checkout")
     if not parser.parse_args(argv).write:
         print(options_markdown())
         return
-    for page, (marker, made) in PARTS.items():
-        found = part_of(page, marker)
-        page.write_text(f"{found.string[: found.start()]}{made()}\n{found.string[found.end() :]}", "utf-8")
+    for page, (marker, make) in PARTS.items():
+        part = part_of(page, marker)
+        page.write_text(f"{part.string[: part.start()]}{make()}\n{part.string[part.end() :]}", "utf-8")
 
 
 if __name__ == "__main__":

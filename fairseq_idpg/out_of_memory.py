@@ -1,4 +1,4 @@
-"""What happens when a model or a batch does not fit into memory: it ends with one line."""
+"""End with one line where a model or a batch does not fit into memory."""
 
 import contextlib
 import traceback
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .errors import ModelFault
 
-# of a GPU, by which words fairseq knows it too, of its libraries, and of a CPU
+# what torch says for a GPU (fairseq looks for the same words), for a GPU's libraries, and for a CPU
 OUT_OF_MEMORY = ("out of memory", "STATUS_ALLOC_FAILED", "can't allocate memory")
 ON_CPU = "(--cpu; in Python device='cpu')"
 WITHOUT_GPU = f"free some of it, or do without the GPU {ON_CPU}"
@@ -18,43 +18,39 @@ WITHOUT_GPU = f"free some of it, or do without the GPU {ON_CPU}"
 
 @contextlib.contextmanager
 def taking_memory(what: str, remedy: str) -> Iterator[None]:
-    """Around what may not fit into memory: raise ModelFault for a RuntimeError that speaks of it.
-
-    What was computed until then is let go.
-    """
+    """Raise ModelFault for a RuntimeError that says that ``what`` does not fit into memory."""
     try:
         yield
     except RuntimeError as error:
         if not any(words in str(error) for words in OUT_OF_MEMORY):
             raise
-        traceback.clear_frames(error.__traceback__)
+        traceback.clear_frames(error.__traceback__)  # which would keep the tensors of the pass
         reason = str(error).strip().splitlines()[0]
         raise ModelFault(f"{what} does not fit into memory ({reason}): {remedy}") from error
 
 
 def refuse_batch(tokens: Tensor, remedy: str, where: str = "") -> contextlib.AbstractContextManager[None]:
-    """Around a pass over B x T tokens; ``where``: what the line begins with."""
+    """Guard a pass over B x T tokens; the error begins with ``where``."""
     rows, length = tokens.shape
     return taking_memory(f"{where}a batch of {rows} x {length} tokens", remedy)
 
 
 def usual_device(cpu: bool) -> torch.device:
-    """Return a GPU if there is one, but not with --cpu."""
+    """Return a GPU if there is one, unless --cpu is given."""
     return torch.device("cpu" if cpu or not torch.cuda.is_available() else "cuda")
 
 
 def put_on(device: torch.device, model: Any, what: str) -> Any:
-    """Return the model, moved to the device; ``what``: its file, for errors."""
+    """Return the model, moved to the device; errors name its file, ``what``."""
     with taking_memory(f"{what}: the model", WITHOUT_GPU):
         return model.to(device)
 
 
 def refuse_to_skip(sample: dict[str, Any], update: int) -> contextlib.AbstractContextManager[None]:
-    """End a run whose batch of ``sample`` does not fit into memory.
+    """End a training whose batch does not fit into memory.
 
     fairseq warns ("attempting to recover from OOM"), leaves the batch out and goes on, so the longest examples are
-    never trained on. ``InputError`` passes its ``except RuntimeError``; other processes are ended by what
-    started them.
+    never trained on. Its ``except RuntimeError`` does not catch InputError.
     """
     remedy = (
         "give --update-freq 2 and half the --batch-size (with --total-batch-size --update-freq 2 alone), which makes "

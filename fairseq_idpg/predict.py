@@ -1,12 +1,12 @@
 """Predictions of a checkpoint: ``python -m fairseq_idpg.predict --path CHECKPOINT --text FILE``.
 
-For sentences (--text; - reads standard input): a table with a header, or JSON lines, of label, probability and
-sentence, or of score and sentence. For a split of a binarized folder (DATA-bin): one line for each example, in the
-order of the data: the class and the probabilities of all classes, whose order is printed, or the score. A row that
-gave no example has a line with empty columns, or nan for its score: line n answers row n of the raw file. Scores are in
-the task's own scale. With --choose the class is 1 for the likeliest answer to each question, and 0 for the others.
+For sentences (--text; - reads standard input) it writes a table with a header, or JSON lines: label, probability and
+sentence, or score and sentence. For a split of a binarized folder (DATA-bin) it writes a line for each row of the raw
+file: the class and the probabilities of all classes, whose order is printed, or the score. The columns of a row that
+gave no example are empty, and its score is nan. Scores are in the task's own scale. With --choose the class is 1 for
+the likeliest answer to each question, and 0 for the others.
 
---path A B C: what several checkpoints on one backbone say of each sentence; NAME=FILE names the task of one.
+--path A B C: the answers of several checkpoints on one backbone to each sentence; NAME=FILE names the task of one.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,11 @@ from .inference.many import ManyTasks
 from .inference.predictor import Predictor
 
 CHUNK = 8192  # texts that are sorted by length together
-SHOWN = 5  # lines without an example
+SHOWN = 5  # numbers of lines without an example
 READING = ("backbone", "vocab", "vectors", "fp16", "truncate", "int8")  # arguments of ``open_checkpoint``
-OF_FOLDERS = ("split", "choose", "representation_cache", "state_cache")
-OF_TEXT = ("pairs", "jsonl", "format", "vocab", "vectors", "fp16")
-# suffixes of --text with lines that are no sentences, and how such a file is read
+FOLDER_OPTIONS = ("split", "choose", "representation_cache", "state_cache")
+TEXT_OPTIONS = ("pairs", "jsonl", "format", "vocab", "vectors", "fp16")
+# suffixes of --text whose lines are not sentences, and how such a file is read
 TABLE = "a table", "--pairs tab for two columns of a pair, a .txt file of sentences alone, or JSON lines"
 JSON = "JSON", "--jsonl, if each line has a value of its own, or a .txt file of sentences"
 NO_SENTENCES = {**dict.fromkeys((".csv", ".tsv", ".tab"), TABLE), **dict.fromkeys((".json", ".ndjson"), JSON)}
@@ -48,7 +48,7 @@ NO_SENTENCES = {**dict.fromkeys((".csv", ".tsv", ".tab"), TABLE), **dict.fromkey
 
 
 def add_model_options(parser: Any) -> None:
-    """Add which checkpoints, and on what they are run."""
+    """Add options that name checkpoints and where they run."""
     add = parser.add_argument
     what = "checkpoint of fairseq-train, or a folder to share; of several on one backbone NAME=FILE names the task"
     add("--path", required=True, nargs="+", action="extend", metavar="FILE", help=what)
@@ -58,7 +58,7 @@ def add_model_options(parser: Any) -> None:
 
 
 def add_reading_options(parser: Any) -> None:
-    """Add how sentences are read."""
+    """Add options of how sentences are read."""
     add = parser.add_argument
     add("--vocab", metavar="DIR", help="where the encoder's files are now, if they have moved")
     add("--vectors", metavar="FILE", help="word vectors, for methods that read them")
@@ -67,16 +67,16 @@ def add_reading_options(parser: Any) -> None:
 
 
 def name_and_path(text: str) -> tuple[str | None, str]:
-    """Return the task's name, if one is given, and the file of ``NAME=FILE`` or ``FILE``."""
-    name, given, path = text.partition("=")
-    if given and name and os.sep not in name and not os.path.exists(text):
+    """Return the task's name, if there is one, and the file of ``NAME=FILE`` or ``FILE``."""
+    name, equals, path = text.partition("=")
+    if equals and name and os.sep not in name and not os.path.exists(text):
         return name, path
     return None, text
 
 
 @contextlib.contextmanager
 def naming_options(args: argparse.Namespace) -> Iterator[None]:
-    """Around calls of the library, whose errors name arguments in Python: `vocab` becomes --vocab, and so on."""
+    """Name options in errors of the library, which name arguments in Python: `vocab` becomes --vocab, and so on."""
     try:
         yield
     except InputError as error:
@@ -87,7 +87,7 @@ def naming_options(args: argparse.Namespace) -> Iterator[None]:
 
 
 def open_model(args: argparse.Namespace) -> Predictor | ManyTasks:
-    """Return the model of --path, or the tasks of several, also of one that is given a name; see ``load``."""
+    """Return the model of --path, or the tasks of several; a model with a name is a task, too."""
     options = {name: getattr(args, name) for name in READING}
     options["device"] = "cpu" if args.cpu else None
     (name, path), *others = map(name_and_path, args.path)
@@ -101,7 +101,11 @@ def open_model(args: argparse.Namespace) -> Predictor | ManyTasks:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("python -m fairseq_idpg.predict", description=(__doc__ or "").split(":")[0])
+    made = argparse.ArgumentParser(
+        "python -m fairseq_idpg.predict",
+        description=(__doc__ or "").split(":")[0],
+        epilog="example: %(prog)s --path runs/rte/checkpoint_best.pt --text pairs.tsv --pairs tab --out answers.csv",
+    )
     add = made.add_argument
     add("data", metavar="DATA-bin", nargs="?", help="binarized folder, instead of --text")
     add_model_options(made)
@@ -127,9 +131,9 @@ def check(args: argparse.Namespace) -> None:
     if args.batch_size < 1:
         raise InputError(f"--batch-size {args.batch_size}: give 1 or more")
     if (args.data is None) == (args.text is None):
-        given = f"not both DATA-bin {args.data} and --text {args.text}" if args.data else "none was given"
-        raise InputError(f"give sentences with --text FILE (-: standard input), or a binarized folder; {given}")
-    others, needed = (OF_FOLDERS, "a binarized folder") if args.data is None else (OF_TEXT, "--text")
+        both = f"not both DATA-bin {args.data} and --text {args.text}" if args.data else "both are missing"
+        raise InputError(f"give sentences with --text FILE (-: standard input), or a binarized folder; {both}")
+    others, needed = (FOLDER_OPTIONS, "a binarized folder") if args.data is None else (TEXT_OPTIONS, "--text")
     for name in others:
         if getattr(args, name):
             raise InputError(f"{flag_name(name)} goes with {needed}: leave it out")
@@ -137,7 +141,7 @@ def check(args: argparse.Namespace) -> None:
         if args.out is None:
             raise InputError("--out is missing: name the file of the predictions")
         if args.out.suffix.lower() in (".csv", ".json", ".jsonl"):
-            raise InputError(f"--out {args.out}: of a folder predictions are columns, tabs between: name it .tsv")
+            raise InputError(f"--out {args.out}: predictions of a folder are columns with tabs between: name it .tsv")
         if len(args.path) > 1:
             raise InputError(f"--path {' '.join(args.path)}: several tasks read --text; for a folder give one")
     elif layout_of(args) == "lines" and (suffix := suffix_of(args.text)) in NO_SENTENCES:
@@ -146,26 +150,24 @@ def check(args: argparse.Namespace) -> None:
             f"--text {args.text} is {kind} by its name, and a whole line of it would be taken for a sentence: give "
             f"{remedy}"
         )
+
+
+def check_out(args: argparse.Namespace, model: Any, encoder_files: Iterable[Path] = ()) -> None:
+    """Raise InputError where the predictions would overwrite a file that they are made from."""
     if args.out is not None:
-        read = {"--path": [name_and_path(path)[1] for path in args.path], "--text": [args.text]}
-        read.update({"DATA-bin": [args.data], "--backbone": [args.backbone], "--vectors": [args.vectors]})
+        files = {"--text": args.text, "DATA-bin": args.data, "--backbone": args.backbone, "--vectors": args.vectors}
+        read: dict[str, Any] = {name: [file] for name, file in files.items()}
+        read["--path"] = [name_and_path(path)[1] for path in args.path]
+        read.update({"the backbone of --path": [model.args.backbone], "the encoder of --path": encoder_files})
         check_replaces_nothing(args.out, "--out", read)
 
 
-def check_replaces_no_part(args: argparse.Namespace, model: Any, encoder_files: Any = ()) -> None:
-    """Raise InputError where the predictions would overwrite a file of the model or of its encoder."""
-    if args.out is not None:
-        parts = {"the backbone of --path": [model.args.backbone], "the encoder of --path": encoder_files}
-        check_replaces_nothing(args.out, "--out", parts)
-
-
 def suffix_of(text: str) -> str:
-    """Return that of --text in lower case, before that of gzip."""
+    """Return the suffix of --text in lower case, without that of gzip."""
     return Path(text.removesuffix(".gz")).suffix.lower()
 
 
 def layout_of(args: argparse.Namespace) -> str:
-    """Return how --text is read."""
     if args.pairs:
         return "tab"
     return "jsonl" if args.jsonl or suffix_of(args.text) == ".jsonl" else "lines"
@@ -186,14 +188,14 @@ def predict_texts(args: argparse.Namespace) -> None:
         output = open_output(args.out, "--out")
     model = open_model(args)
     for task in model.tasks.values() if isinstance(model, ManyTasks) else [model]:
-        check_replaces_no_part(args, task.model, task.text.encoder.files)
+        check_out(args, task.model, task.text.encoder.files)
     start = time.perf_counter()
     with naming_options(args), output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
         writer = Writer(file, form)
         for chunk in texts.chunks(CHUNK):
             names = [texts.name(line.number) for line in chunk]
-            given = [line.text for line in chunk]
-            writer.write(model.predict(given, batch_size=args.batch_size, name=names.__getitem__))
+            sentences = [line.text for line in chunk]
+            writer.write(model.predict(sentences, batch_size=args.batch_size, name=names.__getitem__))
             file.flush()
             bar.update(len(chunk))
     if args.out is not None:
@@ -207,7 +209,7 @@ def predict_folder(args: argparse.Namespace) -> None:
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
     with naming_options(args):
         model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, args.truncate, **caches, **changed)
-    check_replaces_no_part(args, model)
+    check_out(args, model)
     questions = questions_of(task, split) if args.choose else None
     start = time.perf_counter()
     predictions = predict_split(model, task, split, args.batch_size, progress=True)
@@ -217,7 +219,7 @@ def predict_folder(args: argparse.Namespace) -> None:
     report(args.out, len(predictions.outputs), split, start)
     if left_out:
         first = ", ".join(str(line) for _, line in left_out[:SHOWN]) + (", ..." if len(left_out) > SHOWN else "")
-        print(f"without an example, and so with an empty prediction: {len(left_out):,} lines of the raw file, {first}")
+        print(f"empty predictions: {len(left_out):,} lines of the raw file gave no example, {first}")
     if predictions.label_names:
         print(f"columns: the class, and the probabilities of {', '.join(map(shown, predictions.label_names))}")
 
@@ -231,7 +233,8 @@ def report(out: Path, count: int, what: str, start: float) -> None:
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    if args.data is None and args.text is None and len(args.path) > 1:  # --path FILE DATA-bin
+    if args.data is None and args.text is None and len(args.path) > 1:
+        # --path takes several files, and so took DATA-bin behind it as one of them
         args.data = args.path.pop()
     check(args)
     predict_folder(args) if args.text is None else predict_texts(args)

@@ -2,13 +2,15 @@
 
 POST /predict takes {"texts": ["a sentence", ["first", "second"]], "tasks": ["..."], "prompts": true, "words": 5}, the
 last three optional: the tasks that answer, and the nearest words of each prompt row. It gives {"predictions": [...]},
-for each text what python -m fairseq_idpg.predict writes with --format jsonl, with "cut": true where the text was too
-long and its end was not read, "prompts" the words of each prompt row and "prompt_layers" its layer. Whatever is wrong
-gives {"error": "one line"}: 400 cannot be answered, 413 too large, 415 is no JSON, 421 is for a server of another name,
-500 the model's own fault, which its log says, 503 loading, ending, or too many texts wait. A connection ends when it
-brings no whole request within 30 seconds.
+for each text what python -m fairseq_idpg.predict writes with --format jsonl. "cut" is true where the text was too long
+and its end was not read, "prompts" has the words of each prompt row and "prompt_layers" its layer. An error gives
+{"error": "one line"}: 400 cannot be answered, 413 too large, 415 not JSON, 421 for a server of another name, 500 a
+fault of the model, which is in the log, 503 loading, ending, or too many texts wait. A connection ends when it brings
+no whole request within 30 seconds.
 
-GET / is a page to try it, /tasks what is served, /health 200 once the model is there, /metrics for Prometheus.
+GET / is a page to try it, /tasks lists the tasks, /health is 200 once the model is there, /metrics is for Prometheus.
+
+example: python -m fairseq_idpg.serve --path runs/rte/checkpoint_best.pt --port 8000
 """
 
 import argparse
@@ -56,11 +58,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; raise InputError where there is no such address, or the port is taken."""
+    """Return a socket that listens; raise InputError where the address is unknown or the port is taken."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=socket.SOMAXCONN)
-    except (OSError, UnicodeError) as error:  # the latter: of a name that IDNA has no form for
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name of a host that cannot be encoded
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"--host {host} --port {port}: {reason}: give others; --port 0 takes a free one") from None
 
@@ -73,19 +75,19 @@ def url_of(bound: socket.socket) -> str:
 def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> set[str] | None:
     """Return the names by which requests may call the server; None for any.
 
-    On a loopback address a page that somebody else's server sends to a browser of this machine must not reach it under
-    a name of its own. On other addresses the names are not known; clients that reach these may ask anyhow.
+    On a loopback address a foreign page in a browser of this machine must not reach the server under the page's own
+    name. On other addresses the names are unknown, and clients that reach these may ask anyhow.
     """
     address = bound.getsockname()[0]
-    own = {address, host.lower(), *map(str.lower, named)}
+    names = {address, host.lower(), *map(str.lower, named)}
     if ipaddress.ip_address(address).is_loopback:
-        return {"localhost", "127.0.0.1", "::1", *own}
-    return own if named else None
+        return {"localhost", "127.0.0.1", "::1", *names}
+    return names if named else None
 
 
 @contextlib.contextmanager
 def handled(handler: Any) -> Iterator[None]:
-    """Send ``SIGNALS`` to ``handler``; uvicorn raises the one that ended it once more."""
+    """Send ``SIGNALS`` to ``handler``; at its end uvicorn raises again the one that ended it."""
     earlier = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
         yield
@@ -95,7 +97,7 @@ def handled(handler: Any) -> Iterator[None]:
 
 
 def serve(args: argparse.Namespace, bound: socket.socket) -> None:
-    """Answer until a signal comes, then what was accepted."""
+    """Answer until a signal comes, and then the requests that were accepted before."""
     try:
         from .serving.app import Metrics, build_app
         from .serving.batching import Batcher

@@ -1,7 +1,7 @@
 """Checkpoints that hold what was trained, and never load onto the wrong backbone.
 
-Beside RoBERTa-large's 1.4 GB a checkpoint of M-IDPG-PHM has 14 MB, two thirds of it Adam's state: trainable tensors,
-the head, and the SHA-256 of the backbone's tensors (the path of its file stands in the checkpoint's configuration).
+A checkpoint has the trainable tensors, the head, and the SHA-256 of the backbone's tensors; its configuration has the
+path of the backbone's file. For M-IDPG-PHM on RoBERTa-large that is 14 MB instead of 1.4 GB, mostly Adam's state.
 """
 
 import logging
@@ -35,35 +35,34 @@ from .config import predicts_words
 
 logger = logging.getLogger(__name__)
 UNRECORDED = (
-    "this checkpoint is of an earlier version, which recorded nothing of its data and no checksum of its weights: "
-    "whether labels have the same names and order, texts the same encoding and special tokens, as in its training "
-    "cannot be checked"
+    "this checkpoint is of an earlier version, without a record of its data and a checksum of its weights: labels, "
+    "their order, the encoding of texts and special tokens cannot be compared with those of its training"
 )
 
 
 class SavesTrainableOnly(BaseFairseqModel):
-    """Mixin in front of RobertaModel: what ``state_dict`` leaves out and how ``load_state_dict`` fills it again.
+    """Mixin in front of RobertaModel: ``state_dict`` leaves out the backbone, and loading completes it again.
 
-    ``kept`` is what else a checkpoint keeps, by name, each with ``state_dict`` and ``load_state_dict`` of plain values
-    and tensors. It travels as torch's extra state of a module, because that goes wherever the weights go: resume,
-    validation, other processes (fairseq hands a task's own state to validation alone).
+    ``kept`` has what else a checkpoint keeps, by name, each with ``state_dict`` and ``load_state_dict`` of plain values
+    and tensors. It is torch's extra state of a module, which goes wherever the weights go: resuming, validation, other
+    processes. fairseq hands a task's state to validation alone.
     """
 
     def __init__(self, args: Any, encoder: Any):
         super().__init__(args, encoder)
         self.backbone_loaded = False  # whether the encoder holds a real backbone's weights
-        self.backbone_file = ""  # where they come from; version 0.1 knew backbones by the bytes of their files
-        self.shared_weights: SharedWeights | None = None  # those that are read from it when they are needed
-        # beginnings of the names of those of its tensors that are read
+        self.backbone_file = ""  # their file; version 0.1 knew backbones by the bytes of their files
+        self.shared_weights: SharedWeights | None = None  # those that are read from the file when they are needed
+        # the tensors of the encoder that the model reads, by the beginnings of their names
         self.parts_read = (STACK, LM_HEAD) if predicts_words(args) else (STACK,)
         self.kept: dict[str, Any] = {}
         self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
     def load_backbone(self, backbone: Backbone) -> None:
-        """Take the encoder's weights from a checkpoint; heads and prompts in it are left aside.
+        """Take the encoder's weights from a checkpoint, without heads and prompts in it.
 
-        Those that are frozen become the file's own, so that no memory is spent on them; what is trained is copied.
-        Raise InputError where it does not fit --arch, or lacks what the model reads.
+        Frozen weights become the file's own, so that they take no memory; trained weights are copied. Raise InputError
+        where the checkpoint does not fit --arch, or lacks what the model reads.
         """
         state = {name: value for name, value in backbone.weights.items() if not name.startswith(HEADS)}
         state.setdefault(VERSION, self._everything()[VERSION])
@@ -81,7 +80,8 @@ class SavesTrainableOnly(BaseFairseqModel):
                 f"--backbone {backbone.path} does not fit --arch: {len(misfits)} tensors are missing, too many, of "
                 f"another size or of whole numbers (such as {misfits[0]}): give another"
             )
-        self.load_state_dict_as_is(as_own(state, parameters), assign=True)
+        # torch's own loading: fairseq's would first complete and check a checkpoint of ours
+        torch.nn.Module.load_state_dict(self, as_own(state, parameters), strict=False, assign=True)
         if TIED not in parameters:  # the word embeddings, under their own name
             self.encoder.lm_head.weight = self.encoder.sentence_encoder.embed_tokens.weight
         self.backbone_loaded = True
@@ -108,19 +108,15 @@ class SavesTrainableOnly(BaseFairseqModel):
             if name in state:
                 part.load_state_dict(state[name])
 
-    def load_state_dict_as_is(self, state: dict[str, Tensor], assign: bool = False):
-        """torch's own loading, without fairseq's upgrade in front of it and without demanding every key."""
-        return torch.nn.Module.load_state_dict(self, state, strict=False, assign=assign)
-
     def check_backbone(self) -> None:
-        """Raise ModelLost where the weights may have changed because somebody wrote into their file."""
+        """Raise ModelLost where another process may have written into the file of the weights."""
         if self.shared_weights is not None:
             self.shared_weights.check(self)
 
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> dict[str, Tensor]:
-        """Trainable tensors, the head, the fingerprint and a checksum of these; everything with --save-full-model.
+        """Return trainable tensors, the head, the fingerprint and a checksum; everything with --save-full-model.
 
-        What only training needs is left out where training cannot be resumed anyway (--no-save-optimizer-state).
+        With --no-save-optimizer-state training cannot be resumed, so tensors that only training needs are left out.
         """
         self._check_not_merged()
         self.check_backbone()
@@ -142,7 +138,7 @@ class SavesTrainableOnly(BaseFairseqModel):
             raise RuntimeError("the method was merged into the backbone's weights for prediction: load the model anew")
 
     def _training_only(self, state: dict[str, Tensor], prefix: str = "") -> list[str]:
-        """Keys of ``state`` that are not needed once the method is trained."""
+        """Return the keys of ``state`` that a trained method does not need."""
         names = () if self.method is None else self.method.training_only
         return [key for key in state if key.startswith(tuple(f"{prefix}method.{name}" for name in names))]
 
@@ -156,24 +152,25 @@ class SavesTrainableOnly(BaseFairseqModel):
     def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
         """Complete a checkpoint from the loaded backbone, in place; one of fairseq's own is a start for the encoder.
 
-        A checkpoint is this package's if it holds a fingerprint. Then nothing but the frozen backbone may be missing:
-        the head and the method that this model was built with are random. Raise InputError where the checkpoint's
-        backbone, head, method or options are not this model's.
+        A checkpoint with a fingerprint is this package's: then only the frozen backbone may be missing, since this
+        model's head and method are random. Raise InputError where the checkpoint's backbone, head, method or options
+        are not this model's.
         """
         self._check_not_merged()
         whole = self._everything()
         ours, old = is_ours(state_dict), state_dict.pop(OLD_FINGERPRINT, None)
 
-        # What earlier versions wrote gets its present name; without a version, fairseq takes it for a much older one.
+        # Tensors of earlier versions get their present names. fairseq takes a checkpoint without a version for a very
+        # old one, and deletes a head of another name or size, so that the head would stay random.
         if ours:
             state_dict.setdefault(FINGERPRINT, whole[FINGERPRINT])
-            check_same_heads(state_dict, whole)  # fairseq deletes one of another name or size, and puts a random one
+            check_same_heads(state_dict, whole)
         state_dict.setdefault(VERSION, whole[VERSION])
         super().upgrade_state_dict_named(state_dict, name)
 
-        # Of one of ours nothing that was trained may be missing; of fairseq's own the encoder is a start.
+        # A checkpoint of ours must have all that was trained; of fairseq's own the encoder is taken.
         if ours:
-            if "run" in self.kept:  # it names the values, where tensors show sizes
+            if "run" in self.kept:  # compared first: it names options, where tensors would show sizes
                 self.kept["run"].check(state_dict.get(EXTRA_STATE, {}).get("run", {}))
             if self._training_only(whole) and not self._training_only(state_dict):
                 for method in (self.method, *self.method.members):
@@ -185,20 +182,20 @@ class SavesTrainableOnly(BaseFairseqModel):
             take_encoder(state_dict, whole)
         check_shapes(state_dict, whole)
 
-        # The backbone that is left out must be the loaded one, and what is brought of a frozen one must be the same.
+        # A backbone that the checkpoint leaves out must be the loaded one. Frozen weights that it has must be the same.
         if not all(key in state_dict for key in whole if key.startswith(self.parts_read)):
             self._check_same_backbone(state_dict[FINGERPRINT] if ours else None, old)
         if self.backbone_loaded and not (ours and self.args.save_full_model):
             self._check_same_weights(state_dict, whole, ours)
         self.backbone_loaded = True
 
-        # All that is missing now is the loaded backbone's.
+        # The loaded backbone has all that is missing now.
         state_dict.setdefault(EXTRA_STATE, {})
         for key, value in whole.items():
             state_dict.setdefault(key, value)
 
     def _check_complete(self, state_dict: dict[str, Tensor], whole: dict[str, Tensor]) -> None:
-        """Only what is read from the backbone's own file may be missing, and what a folded method has left behind."""
+        # the backbone's file has what is frozen, and a folded method does not need what only training did
         folded = [] if self._training_only(state_dict) else self._training_only(whole)
         replaceable = {EXTRA_STATE, *folded, *self._reloaded_from_backbone()}
         missing = [key for key in whole if key not in state_dict and key not in replaceable]
@@ -211,23 +208,23 @@ class SavesTrainableOnly(BaseFairseqModel):
             )
 
     def _check_same_backbone(self, fingerprint: Tensor | None, old: Tensor | None) -> None:
-        """Compare what the checkpoint says of its backbone; ``old``: what version 0.1 said."""
+        """Compare fingerprints of the backbone's tensors, or of its file's bytes, which is the ``old`` one."""
         if not self.backbone_loaded:
             raise InputError(
                 f"this checkpoint holds prompts only and its --backbone {self.args.backbone} is missing: give the path "
                 "of the backbone it was trained on"
             )
-        theirs, own, of_what = fingerprint, self.backbone_fingerprint, "its tensors"
+        theirs, own, source = fingerprint, self.backbone_fingerprint, "its tensors"
         if old is not None:
-            theirs, own, of_what = old, as_fingerprint(sha256(Path(self.backbone_file))), "the file"
+            theirs, own, source = old, as_fingerprint(sha256(Path(self.backbone_file))), "the file"
         if theirs is not None and not torch.equal(theirs.cpu(), own.cpu()):
             raise InputError(
-                f"--backbone {self.args.backbone} (SHA-256 of {of_what} {as_digest(own)[:12]}) is not the backbone "
+                f"--backbone {self.args.backbone} (SHA-256 of {source} {as_digest(own)[:12]}) is not the backbone "
                 f"this checkpoint was trained on (SHA-256 {as_digest(theirs)[:12]}): give that one"
             )
 
     def _check_same_weights(self, state_dict: dict[str, Tensor], whole: dict[str, Tensor], ours: bool) -> None:
-        """What is frozen here would not be saved again, so a checkpoint may not bring other values for it."""
+        # what is frozen here would not be saved again, so a checkpoint may not bring other values for it
         for key in self._reloaded_from_backbone():
             if key not in state_dict or not key.startswith(self.parts_read) or same_values(state_dict[key], whole[key]):
                 continue
@@ -240,6 +237,6 @@ class SavesTrainableOnly(BaseFairseqModel):
 
 
 def same_values(one: Tensor, other: Tensor) -> bool:
-    """Equality up to the rounding of the coarser of two precisions."""
+    """Compare up to the rounding of the coarser of two precisions."""
     coarser = one.dtype if one.element_size() < other.element_size() else other.dtype
     return torch.equal(one.to(other.device, coarser), other.to(coarser))

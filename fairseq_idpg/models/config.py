@@ -84,7 +84,7 @@ class PredictionConfig(FairseqDataclass):
 
 
 def predicts_words(cfg: Any) -> bool:
-    """Whether classes are words that the LM head predicts."""
+    """Return whether classes are words that the LM head predicts."""
     return str(getattr(cfg, "predict_with", "head")) == WORDS
 
 
@@ -104,14 +104,14 @@ class RobertaIDPGConfig(MethodConfig, PredictionConfig, BackboneConfig):
 
 
 def open_options(**given: Any) -> argparse.Namespace:
-    """Options of a model as a command line leaves them: what is not ``given`` is for sizes and presets to fill."""
+    """Return options of a model as a command line leaves them, for sizes and presets to fill the rest."""
     options = argparse.Namespace(**dict.fromkeys(METHOD_OPTIONS), no_freeze_backbone=False, save_full_model=False)
     vars(options).update(given)
     return options
 
 
 def fill_method_options(cfg: Any) -> None:
-    """Fill the chosen method's options in ``cfg`` (a config or a namespace) in place."""
+    """Fill the options of ``cfg.method`` in ``cfg`` (a config or a namespace) in place."""
     preset = find_preset(cfg.method)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
         for method in preset.methods:

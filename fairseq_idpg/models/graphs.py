@@ -5,21 +5,22 @@ Python in it. Batches of similar length share a recording: their sentences are p
 """
 
 from collections import Counter
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-BUCKET = 8  # tokens; also what attention kernels like the length of a row to be a multiple of
-MOST = 64  # recordings that a model keeps; batches of further shapes are computed as they are
-WARM_UP = 3  # passes before one is recorded, in which libraries choose their kernels and make their workspaces
+BUCKET = 8  # tokens; attention kernels, too, are fast for lengths that are multiples of it
+MOST = 64  # recordings that a model keeps; passes on batches of further shapes are launched
+WARM_UP = 3  # passes before a recording, in which libraries choose their kernels and make their workspaces
 
 Batch = dict[str, Tensor]
 
 
 def lengthened(batch: Batch, pad: int) -> Batch:
-    """The batch with ``pad``s behind its sentences, so that what the encoder reads is a multiple of BUCKET long."""
+    """Return the batch with more ``pad`` behind it, so that what the encoder reads is a multiple of BUCKET long."""
     tokens = batch.get("prompted_tokens", batch["src_tokens"])
     more = -tokens.size(1) % BUCKET
     rows = {
@@ -29,9 +30,9 @@ def lengthened(batch: Batch, pad: int) -> Batch:
 
 
 def recordable(model: Any) -> bool:
-    """Whether every training pass of the model launches the same kernels on batches of one shape.
+    """Return whether every training pass of the model launches the same kernels on batches of one shape.
 
-    Not if Python draws something for a pass, or if a method leaves more behind than logits. A model whose backbone is
+    Methods for which Python draws something, or that leave more than logits behind, do not. A model whose backbone is
     trained has no short steps and would keep a second copy of its gradients.
     """
     method = model.method
@@ -40,7 +41,7 @@ def recordable(model: Any) -> bool:
 
 
 def usable(device: torch.device) -> bool:
-    """Whether a pass may be replayed here and now: in training on one GPU, without autocast."""
+    """Return whether a pass may be replayed now: in training on one GPU, without autocast."""
     alone = not torch.distributed.is_initialized() or torch.distributed.get_world_size() == 1
     return device.type == "cuda" and torch.is_grad_enabled() and alone and not torch.is_autocast_enabled("cuda")
 
@@ -48,21 +49,21 @@ def usable(device: torch.device) -> bool:
 class Recording:
     """The forward and the backward pass on batches of one shape.
 
-    ``owner`` numbers the passes of all recordings: they share memory, so that only the last can go backwards.
+    Recordings share memory, so only the last pass can go backwards; ``owner`` numbers the passes of all.
     """
 
-    def __init__(self, owner: "TrainingGraphs", model: nn.Module, batch: Batch, trained: list[Tensor], given: Any):
+    def __init__(self, owner: "TrainingGraphs", model: nn.Module, batch: Batch, trained: list[Tensor], options: Any):
         self.owner, self.inputs = owner, {name: tensor.clone() for name, tensor in batch.items()}
 
         def run() -> Batch:
-            logits, extra = model(**self.inputs, **given)
+            logits, extra = model(**self.inputs, **options)
             return {"logits": logits} | {name: each for name, each in extra.items() if isinstance(each, Tensor)}
 
         def backwards(outputs: Batch, gradients: list[Tensor]) -> tuple[Tensor | None, ...]:
             return torch.autograd.grad([*outputs.values()], trained, gradients, allow_unused=True)
 
-        # The first passes run on a stream of their own, as torch asks for, and draw nothing from the generator. The
-        # recording has memory of its own: what was kept for passes before is given back.
+        # torch asks for some passes on another stream first. They must not change what dropout draws later. The memory
+        # that torch keeps for launched passes is given back, as recordings have their own.
         drawn = torch.cuda.get_rng_state()
         stream, current = torch.cuda.Stream(), torch.cuda.current_stream()
         torch.cuda.empty_cache()
@@ -80,20 +81,20 @@ class Recording:
         usual = {"pool": owner.pool, "stream": stream, "capture_error_mode": "thread_local"}
         with torch.cuda.graph(self.forward_graph, **usual):
             outputs = run()
-        self.given = [torch.empty_like(each) for each in outputs.values()]
+        self.output_gradients = [torch.empty_like(each) for each in outputs.values()]
         with torch.cuda.graph(self.backward_graph, **usual):
-            self.gradients = backwards(outputs, self.given)
+            self.gradients = backwards(outputs, self.output_gradients)
         self.outputs = {name: each.detach() for name, each in outputs.items()}
 
     def replay(self, batch: Batch, trained: list[Tensor]) -> Batch:
-        """What the model gives for a batch of this shape: ``logits``, and tensors beside them."""
+        """Return ``logits`` for a batch of this shape, and the tensors that the model returns beside them."""
         for name, tensor in batch.items():
             self.inputs[name].copy_(tensor)
         return dict(zip(self.outputs, _Replay.apply(self, *trained)))
 
 
 class _Replay(torch.autograd.Function):
-    """A recorded pass as one function of what is trained. What is replayed is overwritten next time: hence copies."""
+    """A recorded pass as one function of what is trained. It returns copies, as the next replay overwrites its own."""
 
     @staticmethod
     def forward(ctx: Any, recording: Recording, *trained: Tensor) -> tuple[Tensor, ...]:
@@ -107,61 +108,48 @@ class _Replay(torch.autograd.Function):
         recording = ctx.recording
         if ctx.number != recording.owner.passes:
             raise RuntimeError("another batch has gone forward since: with --gpu-graphs off passes are kept apart")
-        for place, gradient in zip(recording.given, gradients):
+        for place, gradient in zip(recording.output_gradients, gradients):
             place.copy_(gradient)
         recording.backward_graph.replay()
         return None, *(None if each is None else each.clone() for each in recording.gradients)
 
 
-class Key(NamedTuple):
-    """What batches of one recording share."""
-
-    shapes: tuple[tuple[str, torch.Size], ...]
-    padded: bool | None
-    head: str
-
-
 class TrainingGraphs:
-    """The recordings of a model.
-
-    Attributes:
-        pool: memory that they share.
-        passes: how many have gone forward.
-    """
+    """The recordings of a model, by the shapes of their batches."""
 
     def __init__(self) -> None:
-        self.seen: Counter[Key] = Counter()
-        self.recordings: dict[Key, Recording] = {}
-        self.pool: Any = None
-        self.passes, self.recording = 0, False
+        self.seen: Counter[Any] = Counter()
+        self.recordings: dict[Any, Recording] = {}
+        self.pool: Any = None  # memory that the recordings share
+        self.passes = 0  # that have gone forward
+        self.recording = False
 
-    def longer(
-        self, model: Any, batch: dict[str, Tensor | None], padded: bool | None
-    ) -> tuple[Batch, bool | None] | None:
-        """The batch as a pass reads it that may be recorded, and whether it has pads; None for passes that are not.
+    def replay(
+        self, model: Any, tensors: Mapping[str, Tensor | None], padded: bool | None, head: str
+    ) -> tuple[Batch, bool | None, Batch | None]:
+        """Return the batch as the pass reads it, whether it has pads, and the pass's tensors if it was recorded.
 
-        Those that are launched before there is a recording read it too: what dropout draws goes by the shape, and a
-        training that goes on records anew.
+        Passes that are launched before there is a recording read the lengthened batch too: what dropout draws depends
+        on the shape, and a training that goes on records anew.
         """
-        given = {name: tensor for name, tensor in batch.items() if tensor is not None}
-        if self.recording or not (model.training and usable(given["src_tokens"].device) and recordable(model)):
-            return None
+        batch = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        if self.recording or not (model.training and usable(batch["src_tokens"].device) and recordable(model)):
+            return batch, padded, None
         # Batches without pads keep their length: attention needs no mask for them, which is faster.
-        return (given, padded) if padded is False else (lengthened(given, model.encoder.dictionary.pad()), True)
-
-    def run(self, model: Any, given: Batch, padded: bool | None, head: str) -> Batch | None:
-        """What a pass on a ``longer`` batch gives, or None where it has to be launched: its shape is new."""
-        key = Key(tuple((name, tensor.shape) for name, tensor in given.items()), padded, head)
+        if padded is not False:
+            batch, padded = lengthened(batch, model.encoder.dictionary.pad()), True
+        key = tuple((name, tensor.shape) for name, tensor in batch.items()), padded, head
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        # The first batch of a shape is launched, the second is recorded, and all later ones are replayed.
         if key not in self.recordings:
             self.seen[key] += 1
             if self.seen[key] == 1 or len(self.recordings) >= MOST:
-                return None
+                return batch, padded, None
             self.pool = self.pool or torch.cuda.graph_pool_handle()
-            self.recording = True
+            self.recording = True  # the passes within are launched
             try:
-                usual = {"padded": padded, "classification_head_name": head}
-                self.recordings[key] = Recording(self, model, given, trained, usual)
+                options = {"padded": padded, "classification_head_name": head}
+                self.recordings[key] = Recording(self, model, batch, trained, options)
             finally:
                 self.recording = False
-        return self.recordings[key].replay(given, trained)
+        return batch, padded, self.recordings[key].replay(batch, trained)

@@ -21,17 +21,17 @@ class VerbaliserHead(nn.Module):
 
         h = state at <mask>,  z = W_E LN(gelu(W h + b)) + b_v,  logit of class c = z[word of c]
 
-    It stands where the classification head does and has no parameters of its own: W_E are the word embeddings.
-    ``words`` are the C tokens of the classes' words. With ``all_words`` the loss is over the whole vocabulary: the
-    pass's ``extra`` says how much is left for ``other_words``, B: logsumexp of z less that of the C logits. Added to
-    the cross entropy of the C logits it makes that of z.
+    It stands in for the classification head and has no parameters: W_E are the word embeddings. ``words`` are the C
+    tokens of the classes' words. With ``all_words`` the loss is over the whole vocabulary. Then the pass's ``extra``
+    has ``other_words``, B: logsumexp of z less that of the C logits. Added to the cross entropy of the C logits it
+    makes that of z.
     """
 
     words: Tensor
 
     def __init__(self, lm_head: nn.Module, words: list[int], all_words: bool):
         super().__init__()
-        self.parts = (lm_head,)  # in a tuple, so that they stay the encoder's alone
+        self.parts = (lm_head,)  # in a tuple, so that its parameters stay the encoder's alone
         self.all_words = all_words
         self.register_buffer("words", torch.tensor(words), persistent=False)
 
@@ -41,19 +41,19 @@ class VerbaliserHead(nn.Module):
         states = features[torch.arange(len(features), device=features.device), mask_index]
         (lm_head,) = self.parts
         logits = lm_head(states)
-        chosen = logits[:, self.words]
+        class_logits = logits[:, self.words]
         if self.all_words:
-            extra[OTHER_WORDS] = logits.float().logsumexp(1) - chosen.float().logsumexp(1)
-        return chosen
+            extra[OTHER_WORDS] = logits.float().logsumexp(1) - class_logits.float().logsumexp(1)
+        return class_logits
 
 
 def load_head(model: Any, path: str, name: str, ours: Record) -> None:
     """Copy the head of a checkpoint, such as that of supplementary training, into ``model``'s head ``name``.
 
-    Its classes are those of this run, whose record is ``ours``, by meaning or name, whatever their order. Raise
-    InputError where the file is no checkpoint, or holds no such head, or one of another size or for other classes.
+    Its classes must be those of this run, whose record is ``ours``, by meaning or name, in any order. Raise InputError
+    where the file has no such head, or one of another size or for other classes.
     """
-    # the head of that name, or the only one there is
+    # It is the head of that name, or the only one there is.
     _, tensors = read_checkpoint(path, OPTION)
     names = {key.split(".")[1] for key in tensors if key.startswith(HEADS)}
     prefix = f"{HEADS}{name if name in names or len(names) != 1 else names.pop()}."
@@ -66,7 +66,7 @@ def load_head(model: Any, path: str, name: str, ours: Record) -> None:
             "the head starts anew"
         )
 
-    # each of our logits is that of the class with the same name
+    # The rows of its last layer are put into the order of this run's classes.
     record = saved_record(tensors, f"{OPTION} {path}")
     if record is None:
         logger.warning(f"{OPTION} {path} records no label names: whether its classes are this run's is not checked")
@@ -77,7 +77,7 @@ def load_head(model: Any, path: str, name: str, ours: Record) -> None:
 
 
 def matching_rows(theirs: Record, ours: Record, path: str) -> list[int]:
-    """Which of their logits is each of ours; InputError for other label names, or scores of another scale."""
+    """Return the row of ``theirs`` of each class of ``ours``; InputError: other labels, or scores of another scale."""
     rows = [0]
     if theirs.labels is None or ours.labels is None:
         same = None in (theirs.scale, ours.scale) or theirs.scale == ours.scale

@@ -1,6 +1,6 @@
-"""A model made ready: its options before it is built, and what else a run starts with once it is.
+"""What a model needs besides its backbone: options before it is built, starting values and records afterwards.
 
-The task hands what only it knows, ``DataFacts``, to ``complete_options`` before that, and to ``prepare`` after it.
+The task hands ``DataFacts`` to ``complete_options`` before it builds a model, and to ``prepare_model`` after that.
 """
 
 import contextlib
@@ -31,23 +31,23 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What the task knows of its data."""
+    """Facts that only the task knows."""
 
     task_cfg: Any
     dictionary: Dictionary
     encode: Callable[[str], list[int]]  # text -> ids, as the data folder was encoded
-    record: Record | None  # of the folder; None where the model will read something else
-    follow: Callable[[list[str]], None] | None  # told of the order of a checkpoint's classes, if there are any
+    record: Record | None  # of the folder; None where the model will read texts
+    follow: Callable[[list[str]], None] | None  # takes the order of a checkpoint's classes, if there are classes
 
 
 def complete_options(cfg: Any, data: DataFacts) -> None:
     """Put the options of the model as they take effect into ``cfg``, which every checkpoint keeps.
 
-    Raise InputError where the --arch takes no method, or the method's options fit neither each other nor the data.
+    Raise InputError where --arch is fairseq's, or the method's options do not fit each other or the data.
     """
     if getattr(cfg, "method", None) is None:
         raise InputError(
-            f"--arch {getattr(cfg, '_name', None)} takes no prompts: give --arch roberta_idpg, or "
+            f"--arch {getattr(cfg, '_name', None)} cannot take prompts: give --arch roberta_idpg, or "
             "roberta_idpg_base, _large or _minilm"
         )
     folder = data.task_cfg.data
@@ -66,10 +66,10 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
 
 
 def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
-    """Give a model what its backbone does not: starting values, what its checkpoints keep, groups of its optimizer.
+    """Give a model starting values, records for its checkpoints, and groups for its optimizer.
 
-    ``training``: it is a new one, so it gets starting values too; else a checkpoint brings them. Raise InputError where
-    a starting value cannot be had, or an option changes nothing.
+    Only a new model (``training``) gets starting values; else a checkpoint brings them. Raise InputError where a
+    starting value is missing, or an option changes nothing.
     """
     cfg, method = model.args, model.method
     if data.record is None:
@@ -109,10 +109,9 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
 
 
 def check_method_effects(cfg: Any, method: Method | None) -> None:
-    """Raise InputError, with the reason, for options of the method (``cfg``, filled) that change nothing.
+    """Raise InputError, with the reason, for options of the method in ``cfg`` that change nothing.
 
-    Options that a method does not have, or that act with certain values of another only, are refused by
-    ``fill_options`` wherever they come from. This is asked of new runs alone, as checkpoints may be older.
+    Only new runs are checked, as a checkpoint may be of an earlier version.
     """
     defaults = find_preset(cfg.method).defaults
     for name, reason in ({} if method is None else method.without_effect(cfg)).items():
@@ -130,17 +129,15 @@ def check_has_rows(task_cfg: Any, cfg: Any, method: Method | None) -> None:
 
 
 def log_model(model: Any, position: int) -> None:
-    """Method, parameters, representation, position and backbone, a line each."""
+    """Log method, parameters, representation, position and backbone."""
     counts = model.parameter_counts()
     method, head, backbone = counts["method"], counts["head"], counts["backbone"]
-    trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    total = sum(counts.values())
+    trainable, total = sum(p.numel() for p in model.parameters() if p.requires_grad), sum(counts.values())
     part = sum(p.numel() for p in model.encoder.sentence_encoder.parameters() if p.requires_grad)
     state = "trained" if part == backbone else f"frozen but for {part:,} that the method trains" if part else "frozen"
     logger.info(
         f"method {model.args.method}: {trainable:,} trainable of {total:,} parameters ({trainable / total:.3%}): "
-        f"method {method:,} ({method / backbone:.3%} of the backbone), head {head:,}, "
-        f"backbone {backbone:,} {state}"
+        f"method {method:,} ({method / backbone:.3%} of the backbone), head {head:,}, backbone {backbone:,} {state}"
     )
     if model.method is not None:
         place = f" from position {position}" if model.prompt_length else ""

@@ -42,34 +42,33 @@ logger = logging.getLogger(__name__)
 class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
     """fairseq's RoBERTa with a prompt method attached."""
 
-    # for what may not import models: refuse options of a file that its tensors are too small for, and give a model that
-    # was built what a run starts with besides
+    # attributes, for modules that may not import those of models
     check_size = staticmethod(check_size)
     prepare = prepare_model
 
     def __init__(
         self, args: argparse.Namespace, encoder: OpenRobertaEncoder, draws: AbstractContextManager | None = None
     ):
-        # RobertaModel draws every Linear and Embedding again, so whatever has its own initialisation comes later
+        # RobertaModel draws every Linear and Embedding again, so the method, which draws its own, is built later.
         with draws or nullcontext():
             super().__init__(args, encoder)
         self.requires_grad_(False)
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         if predicts_words(args):
             self.encoder.lm_head.requires_grad_(args.no_freeze_backbone)
-        # the method that --method names, or None (head only)
+        # None without a method, as with --method head-only or fine-tuning
         self.method: Method | None = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
-            # without a method it draws what fairseq's draws, and computes what fairseq's computes
+            # Without a method the encoder is fairseq's to the bit. With one it draws dropout faster and skips pads.
             drop_quickly(self.encoder.sentence_encoder)
             for layer in self.encoder.sentence_encoder.layers:
                 layer.skips_pads = True
             for name, parameter in self.encoder.sentence_encoder.named_parameters():
                 parameter.requires_grad_(parameter.requires_grad or self.method.trains(name))
-        # whether any of the backbone's own weights is trained, so that M(x) has a gradient
+        # M(x) has a gradient where any of the backbone's own weights is trained.
         self.trains_encoder = any(p.requires_grad for p in self.encoder.sentence_encoder.parameters())
-        # k, the first layer in which, or in front of which, anything is injected or trained; L if there is none;
-        # without dropout the states that enter it depend on the text alone
+        # The first layer in which, or in front of which, anything is injected or trained, or L without any. Without
+        # dropout the states that enter it depend on the text alone.
         layers = len(self.encoder.sentence_encoder.layers)
         injected = layers if self.method is None else self.method.first_layer(layers)
         self.first_layer = min(injected, first_trained(self.encoder.sentence_encoder, layers))
@@ -78,7 +77,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         self.graphs = TrainingGraphs() if str(getattr(args, "gpu_graphs", "off")) == "auto" else None
 
     def _apply(self, fn: Any, recurse: bool = True) -> "RobertaIDPGModel":
-        """torch's, of a move or another precision: what was recorded reads the weights where they were."""
+        # A move, or another precision, leaves recordings that read the weights where they were.
         if getattr(self, "graphs", None) is not None:
             self.graphs = TrainingGraphs()
         return super()._apply(fn, recurse)
@@ -89,8 +88,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "RobertaIDPGModel":
-        """Build the model and fill it from ``cfg.backbone``; a model without its backbone is never returned as ready
-        (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them).
+        """Build the model and fill it from ``cfg.backbone``, unless a checkpoint will bring all weights.
 
         Raise InputError where options contradict each other, or the backbone is missing, damaged or of another size.
         """
@@ -108,7 +106,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         backbone = read_backbone(path)
         check_geometry(backbone, args, task.source_dictionary)
         check_encoder_size(args, backbone)
-        draws = Undrawn() if getattr(task, "judges", False) else None  # a model that was trained draws nothing later
+        # A checkpoint replaces what a trained model would draw at its start, so that is left out.
+        draws = Undrawn() if getattr(task, "judges", False) else None
         with draws or nullcontext():
             encoder = OpenRobertaEncoder(args, task.source_dictionary)
         model = cls(args, encoder, draws)
@@ -123,48 +122,44 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         data_name_or_path: str | None = None,
         **options: Any,
     ):
-        """fairseq's hub interface of a trained model, with its method: ``encode``, ``extract_features``, ``predict``.
+        """Return fairseq's hub interface of a trained model: ``encode``, ``extract_features``, ``predict``.
 
         Args:
             model_name_or_path: the folder of ``checkpoint_file``, or a folder to share.
-            data_name_or_path: a folder that records what text is encoded with, else the checkpoint does;
+            data_name_or_path: a folder that records the encoder of texts, where the checkpoint's is not meant;
                 ``task.load_dataset`` reads its splits.
-            options: as of ``fairseq_idpg.load``.
+            options: see ``fairseq_idpg.load``.
         """
         hub = import_module("..inference.hub", __package__)  # which stands above the models
         return hub.from_pretrained(model_name_or_path, checkpoint_file, data=data_name_or_path, **options)
 
     @property
     def prompt_length(self) -> int:
-        """t, the rows that every input must have room for; 0 when nothing is inserted into the input."""
+        """t, the rows that every input must have room for; 0 where none are inserted into the input."""
         return 0 if self.method is None else self.method.prompt_length
 
     def register_classification_head(self, name: str, num_classes: int | None = None, **kwargs: Any) -> None:
-        """fairseq's; none where the LM head predicts, see ``predict_words``."""
+        # where the LM head predicts, ``predict_words`` registers it
         if not predicts_words(self.args):
             super().register_classification_head(name, num_classes, **kwargs)
 
     def predict_words(self, name: str, words: list[int]) -> VerbaliserHead:
-        """Let the LM head stand for the classification head ``name``; ``words``: the token of each class's word."""
+        """Predict with the LM head instead of the head ``name``; ``words``: the token of each class's word."""
         all_words = str(self.args.verbaliser_loss) == "vocabulary"
         self.classification_heads[name] = VerbaliserHead(self.encoder.lm_head, words, all_words)
         return self.classification_heads[name]
 
     def merge_method(self) -> None:
-        """Let the method stand in the backbone's weights where it can: for prediction, the model is not saved again.
+        """Write the method into the backbone's weights where it can be, for prediction; it is not saved again.
 
-        M(x) is the untouched backbone's, so with a method that reads it the weights stay as they are.
+        A method that reads M(x), which the untouched backbone computes, stays apart.
         """
         if self.method is not None and self.method.representation is None:
             self.method.merge(self.encoder.sentence_encoder)
 
     def parameter_counts(self) -> dict[str, int]:
-        """``method``, ``head`` and ``backbone`` parameters (embeddings and layers, without the LM head)."""
-        parts = {
-            "method": self.method,
-            "head": self.classification_heads,
-            "backbone": self.encoder.sentence_encoder,
-        }
+        """Count ``method``, ``head`` and ``backbone`` parameters (embeddings and layers, without the LM head)."""
+        parts = {"method": self.method, "head": self.classification_heads, "backbone": self.encoder.sentence_encoder}
         return {name: sum(p.numel() for p in part.parameters()) if part else 0 for name, part in parts.items()}
 
     def forward(
@@ -183,7 +178,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         classification_head_name: str | None = None,
         **kwargs: Any,
     ):
-        """RoBERTa's forward with what the method injects: (B x T' x d features or B x classes logits, extra).
+        """Run RoBERTa with what the method injects; return (B x T' x d features or B x classes logits, extra).
 
         Args:
             src_tokens: B x T, the raw input; M(x) is computed from it.
@@ -191,9 +186,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             prompt_offset: B, index of the first placeholder in each row of ``prompted_tokens``.
             representation: B x w, M(x) where the batch brings it (word vectors, rows of a cache).
             states: T x B x d, what enters layer ``first_layer`` where the batch brings it; no layer below is run then.
-            padded: whether there are pads among the tokens of either kind (from the task).
+            padded: whether either kind of tokens has pads (from the task).
             mask_index: B, index of the template's ``<mask>`` in each row of what the encoder reads (from the task).
-            inspect: sees what is injected, and gives what takes its place.
+            inspect: gets the injection, and returns the one to use instead.
 
         Raise InputError where the backbone was not loaded, or the batch lacks the prompt's place or vectors.
         """
@@ -201,23 +196,22 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             raise InputError(
                 f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
             )
-        # A GPU replays the training passes that it has recorded, see ``TrainingGraphs``.
-        if self.graphs is not None and classification_head_name is not None:
-            batch = {
+        # One GPU replays training passes that were recorded on batches of the same shape: see ``TrainingGraphs``, which
+        # calls this function again to record. Passes that return more than logits are not recorded.
+        needs_layers = return_all_hiddens or inspect is not None
+        usual = states is None and not (needs_layers or kwargs)
+        if self.graphs is not None and classification_head_name is not None and usual:
+            tensors = {
                 "src_tokens": src_tokens,
                 "prompted_tokens": prompted_tokens,
                 "prompt_offset": prompt_offset,
                 "representation": representation,
                 "mask_index": mask_index,
             }
-            usual = states is None and inspect is None and not (return_all_hiddens or kwargs)
-            longer = self.graphs.longer(self, batch, padded) if usual else None
-            if longer is not None:
-                given, padded = longer
-                extra = self.graphs.run(self, given, padded, classification_head_name)
-                if extra is not None:
-                    return extra.pop("logits"), extra
-                src_tokens, prompted_tokens = given["src_tokens"], given.get("prompted_tokens")
+            batch, padded, outputs = self.graphs.replay(self, tensors, padded, classification_head_name)
+            if outputs is not None:
+                return outputs.pop("logits"), outputs
+            src_tokens, prompted_tokens = batch["src_tokens"], batch.get("prompted_tokens")
         method, stack = self.method, self.encoder.sentence_encoder
         kind = None if method is None else method.representation
         if self.prompt_length and prompted_tokens is None or kind == GLOVE and representation is None:
@@ -231,17 +225,17 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             tokens, room = prompted_tokens, Room(prompt_offset, self.prompt_length, src_tokens)
         start = None if states is None else Start(self.first_layer, states.type_as(stack.embed_tokens.weight))
 
-        # M(x) is that of the raw text: the batch brings it, or the encoder computes it in a pass of its own, with
-        # nothing injected.
+        # M(x) is that of the raw text. The batch brings it, or a first pass of the encoder, without any injection,
+        # computes it.
         read: Any = None if method is None else pass_representation(self, src_tokens, representation, padded, start)
 
-        # Where nothing but M(x) is read, it takes the place of the states that leave the last layer, and no layer is
-        # run.
-        needs_head, needs_layers = classification_head_name is not None, return_all_hiddens or inspect is not None
+        # A head on M(x) alone needs no second pass: M(x) stands where the states leave the last layer.
+        needs_head = classification_head_name is not None
         if method is not None and method.hides_pass and needs_head and not needs_layers:
             method, start = None, Start(len(stack.layers), read[None])
 
-        # The method makes of M(x) what is injected into the frozen encoder; the head reads the states that come out.
+        # The method turns M(x) into an injection; the frozen encoder runs with it, and the head reads the last states.
+        # This is a function because training may run it twice.
         def run() -> tuple[Tensor, dict[str, Any]]:
             injection = NOTHING if method is None else method.injection(read)
             x, extra = self.encoder(
@@ -260,24 +254,24 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
         x, extra = run()
 
-        # In training a method may compare the logits with those of a second pass, which has other draws and the same
-        # M(x). Scores are no distributions to compare.
+        # In training a method may compare the logits with those of a second pass, which has other draws (dropout,
+        # experts) and the same M(x). Scores have no distribution to compare, so theirs are compared with themselves.
         if method is not None and method.second_pass and self.training and needs_head:
-            other = x
+            second_pass_logits = x
             if x.size(-1) > 1:
-                # what methods add to the loss stays what the first pass has left, whose loss it is
-                left = [(part, part.extra) for part in method.modules() if isinstance(part, Method)]
-                other, _ = run()
-                for part, of_first_pass in left:
-                    part.extra = of_first_pass
-            method.compare(x, other)
+                # The loss is that of the first pass, and so are the terms that methods add to it.
+                first_extras = [(part, part.extra) for part in method.modules() if isinstance(part, Method)]
+                second_pass_logits, _ = run()
+                for part, first_extra in first_extras:
+                    part.extra = first_extra
+            method.compare(x, second_pass_logits)
         return x, extra
 
 
 def first_trained(stack: nn.Module, layers: int) -> int:
-    """The first of the ``layers`` with a weight that is trained: 0 for those of the embedding, ``layers`` for none."""
+    """Return the first layer with a trained weight: 0 if the embedding has one, ``layers`` without any."""
     trained = [name.split(".") for name, parameter in stack.named_parameters() if parameter.requires_grad]
-    return min((int(at[1]) if at[0] == "layers" else 0 for at in trained), default=layers)
+    return min((int(parts[1]) if parts[0] == "layers" else 0 for parts in trained), default=layers)
 
 
 # --- named sizes
@@ -295,6 +289,7 @@ def fill_size(size: Mapping[str, Any], args: Any) -> None:
     complete_arguments(args)
 
 
-ARCH_CONFIG_REGISTRY["roberta_idpg"] = partial(fill_size, {})  # registered with the model, as one that changes nothing
+# fairseq has registered --arch roberta_idpg with the model, as a size that changes nothing.
+ARCH_CONFIG_REGISTRY["roberta_idpg"] = partial(fill_size, {})
 for _name, _size in SIZES.items():
     register_model_architecture("roberta_idpg", _name)(partial(fill_size, _size))

@@ -1,4 +1,4 @@
-"""How large a model is that a file describes, counted before its memory is taken."""
+"""The size of the model that a file describes, counted before its memory is taken."""
 
 import argparse
 import contextlib
@@ -20,19 +20,19 @@ from .config import fill_method_options, open_options
 
 
 class TooLarge(Exception):
-    """A model has more numbers than it may have."""
+    """A model has too many numbers for its file."""
 
 
 def method_of(args: argparse.Namespace) -> Method | None:
     """Return the method's module, without memory for its parameters."""
-    # to draw on the meta device, torch would import its compiler first
+    # torch would import its compiler to draw on the meta device, so nothing is drawn
     with torch.device("meta"), Undrawn():
         return find_preset(args.method).build(args, Geometry.of(args))
 
 
 @contextlib.contextmanager
 def at_most(numbers: int) -> Iterator[None]:
-    """Raise TooLarge within as soon as the modules that this thread makes have more ``numbers``."""
+    """Raise TooLarge as soon as the modules that this thread makes have more than ``numbers`` numbers."""
     left, thread = numbers, threading.get_ident()
 
     def charge(owner: Any, name: str, tensor: Tensor | None) -> None:
@@ -50,18 +50,15 @@ def at_most(numbers: int) -> Iterator[None]:
 
 
 def encoder_numbers(args: Any) -> int:
-    """Return what the layers and positions of an encoder take, in numbers, before it is built."""
+    """Return how many numbers the layers and positions of an encoder take, before it is built."""
     width, inner = args.encoder_embed_dim, args.encoder_ffn_embed_dim
     return args.encoder_layers * (width * (4 * width + 2 * inner) + 16 * OBJECTS) + args.max_positions * width
 
 
 def check_encoder_size(args: Any, backbone: Backbone) -> None:
-    """Raise InputError where the encoder of ``args`` is much larger than the tensors of its backbone's file.
-
-    An untrained one is built from what its file says, and a checkpoint may come from where the backbone does.
-    """
+    """Raise InputError where the encoder of ``args``, which a file may set, is much larger than its backbone's file."""
     if encoder_numbers(args) > room(backbone.weights):
-        raise InputError(f"--backbone {backbone.path} holds less than the layers that it says it has: give another")
+        raise InputError(f"--backbone {backbone.path} is too small for the layers of its configuration: give another")
 
 
 def check_size(model: Mapping[str, Any], task: Mapping[str, Any], tensors: dict[str, Any], what: str) -> None:
@@ -69,10 +66,10 @@ def check_size(model: Mapping[str, Any], task: Mapping[str, Any], tensors: dict[
 
     ``model``: options of this package's model, or of fairseq's RoBERTa, which has no method; ``what``: the file.
     """
-    given = {"max_positions": task.get("max_positions") or 512}
-    given.update({name: value for name, value in model.items() if name != "_name" and value is not None})
-    ours = "method" in given
-    args = open_options(**given) if ours else argparse.Namespace(**given)
+    options = {"max_positions": task.get("max_positions") or 512}
+    options.update({name: value for name, value in model.items() if name != "_name" and value is not None})
+    ours = "method" in options
+    args = open_options(**options) if ours else argparse.Namespace(**options)
     base_architecture(args)
     try:
         if ours:
@@ -86,6 +83,6 @@ def check_size(model: Mapping[str, Any], task: Mapping[str, Any], tensors: dict[
             if ours:
                 method_of(args)
     except InputError:
-        return  # of options that make no model: the caller that builds one says why
-    except (TooLarge, RuntimeError):  # the latter: torch cannot even count them
+        return  # options that make no model: the caller that builds one says why
+    except (TooLarge, RuntimeError):  # RuntimeError: more than torch can count
         raise InputError(f"{what} describes a model that is much larger than its tensors: give another") from None

@@ -1,4 +1,4 @@
-"""Options of ``sentence_prediction_idpg``."""
+"""Options of the task ``sentence_prediction_idpg``."""
 
 from dataclasses import dataclass
 from typing import Any, List, Optional

@@ -1,4 +1,4 @@
-"""A sentence-prediction dataset whose batches also say where the prompt goes; exchanged pairs; orders of examples."""
+"""Sentence-prediction batches that also say where the prompt goes; exchanged pairs; orders of examples."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -34,12 +34,12 @@ BUCKET = 1600  # examples that are sorted among themselves: 100 batches of 16
 
 
 class PromptPlaces(NamedTuple):
-    """What a ``PromptedDataset`` of N examples must know: how they are cut, and where the prompt goes in each."""
+    """How N examples are cut, and where the prompt goes in each."""
 
-    shorten: Shortener  # cuts an example to the room there is
-    before: np.ndarray  # N, in front of which ``block`` is inserted into each shortened example
+    shorten: Shortener
+    before: np.ndarray  # N, the index in each shortened example in front of which ``block`` is inserted
     block: Tensor  # the inserted token row (placeholders, at position 4 between separators)
-    first_row: np.ndarray  # N, place of the first placeholder in each example with its block
+    first_row: np.ndarray  # N, the index of the first placeholder in each example with its block
     mask_index: np.ndarray | None = None  # N, the same of the ``<mask>`` of a template
 
 
@@ -52,9 +52,9 @@ def place_prompts(
     template: Template | None = None,
     placed: Lengths = (),
 ) -> PromptPlaces:
-    """Return the places in the examples of a split, which have these ``lengths``; raise InputError as ``fit`` does.
+    """Return the places in the examples of a split, given the ``lengths`` of their sentences; InputError: see ``fit``.
 
-    ``template``: what they are put into, if there is one; ``placed``: lengths that the sentences have in it.
+    ``placed``: the lengths that the sentences have in the ``template``, if there is one.
     """
     position = cfg.prompt_position
     block = prompt_block(position, prompt_length, dictionary.index(MASK), dictionary.eos())
@@ -63,24 +63,24 @@ def place_prompts(
         before = insertion_index(position, shorten.kept, separators(cfg))
         return PromptPlaces(shorten, before, block, first_row(position, before))
     phrased = Phrased(template, lengths, fit(cfg, split, placed, prompt_length, len(block), template.words))
-    before = insertion_index(position, [phrased.sizes - 2])  # one text
+    # A template makes one text of both sentences. A prompt in front of ``<mask>`` moves it by its length.
+    before = insertion_index(position, [phrased.sizes - 2])
     mask_index = phrased.mask_index + len(block) * (before <= phrased.mask_index)
     return PromptPlaces(phrased, before, block, first_row(position, before), mask_index)
 
 
 def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
-    """fairseq's sentence-prediction dataset of a dataset of ``tokens``, without labels."""
+    """Return fairseq's sentence-prediction dataset of a dataset of ``tokens``, without labels."""
     net_input = {"src_tokens": RightPadDataset(tokens, pad), "src_lengths": NumelDataset(tokens)}
     plain = {"id": IdDataset(), "net_input": net_input, "ntokens": NumelDataset(tokens, reduce=True)}
     return NestedDictionaryDataset(plain, sizes=[tokens.sizes])
 
 
 class SwappedPairsAppended(BaseWrapperDataset):
-    """Every pair, and every pair again with its sentences exchanged (IDPG, appendix A.4), without a copy on disk.
+    """Each pair, and each pair again with its sentences exchanged (IDPG, appendix A.4), without a copy on disk.
 
     N pairs ``<s> A </s> [</s>] B </s>`` with two ``lengths`` each and ``separators`` between them, followed by the N
-    pairs ``<s> B </s> [</s>] A </s>`` with the same targets. With ``shuffle`` in a random order, else in that of the
-    data.
+    pairs ``<s> B </s> [</s>] A </s>`` with the same targets; drawn in a random order with ``shuffle``.
     """
 
     def __init__(self, dataset: FairseqDataset, lengths: Lengths, separators: int, shuffle: bool, seed: int):
@@ -111,28 +111,28 @@ class SwappedPairsAppended(BaseWrapperDataset):
 class PromptedDataset(FairseqDataset):
     """Adds to fairseq's batches where the prompt goes, and what would be slow to ask a GPU for.
 
-    A batch has in its ``net_input``
+    The ``net_input`` of a batch has
 
         src_tokens        B x T, the text alone, from which M(x) is computed
-        padded            whether there are pads; a prompt makes all examples longer by as much and adds none
+        padded            whether there are pads; a prompt lengthens all examples equally and adds none
         prompted_tokens   B x T', with a prompt in the input: the text with placeholders for its rows
         prompt_offset     B, with a prompt in the input: where the first placeholder is
         mask_index        B, with a template: where ``<mask>`` is in what the encoder reads
         representation    B x w, if ``representations`` has them
         states            T x B x d, if ``states`` has them
 
-    and beside it, with ``questions``, ``answers_question`` B and, of answers that are texts, ``answer_em`` and
+    and the batch itself, with ``questions``, ``answers_question`` B and, where answers are texts, ``answer_em`` and
     ``answer_f1`` B.
     """
 
-    dataset: FairseqDataset  # what was loaded; ``dataset[i]["net_input.src_tokens"]`` is ``<s> A </s> ...``
-    places: PromptPlaces  # how its examples are cut, and where the prompt goes in each
+    dataset: FairseqDataset  # as fairseq loads it; ``dataset[i]["net_input.src_tokens"]`` is ``<s> A </s> ...``
+    places: PromptPlaces
     _: KW_ONLY
     pad: int
     arrange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None  # fairseq's order, sizes -> another order
     representations: Stored | None = None  # gives M(x) of examples where it need not be computed
     states: StateCache | None = None  # gives what enters the first layer that has to be run
-    class_of: Callable[[Tensor], Tensor] | None = None  # the model's classes of the folder's, asked for each example
+    class_of: Callable[[Tensor], Tensor] | None = None  # the folder's classes -> the model's, asked for each example
     questions: Questions | None = None  # which question each example answers
 
     def __post_init__(self) -> None:
@@ -140,6 +140,7 @@ class PromptedDataset(FairseqDataset):
 
     def __getitem__(self, i: int) -> dict[str, Any]:
         item, places = self.dataset[i], self.places
+        # M(x) is made from the text alone, so an example keeps that beside the text with room for the prompt.
         tokens = places.shorten(item["net_input.src_tokens"], i)
         item["net_input.src_tokens"] = tokens
         item["net_input.src_lengths"] = item["ntokens"] = tokens.numel()
@@ -155,6 +156,7 @@ class PromptedDataset(FairseqDataset):
         batch = self.dataset.collater(samples)
         if not samples:
             return batch
+        # fairseq has padded the text alone and stacked the labels; the rest of a batch is added to that.
         net_input, index = batch["net_input"], np.asarray([sample["id"] for sample in samples])
         net_input["padded"] = bool(net_input["src_tokens"].eq(self.pad).any())
         if self.places.block.numel():
@@ -162,7 +164,7 @@ class PromptedDataset(FairseqDataset):
             net_input["prompt_offset"] = torch.tensor([s["prompt_offset"] for s in samples])
         if self.places.mask_index is not None:
             net_input["mask_index"] = torch.from_numpy(self.places.mask_index[index])
-        # what need not be computed, where it is known already
+        # Caches bring M(x), or the states that enter the first layer to be run, so that no pass has to compute them.
         rows = None if self.representations is None else self.representations.rows(index)
         states = None if self.states is None else self.states.batch(index, net_input["src_tokens"].size(1))
         if rows is not None:
@@ -170,22 +172,21 @@ class PromptedDataset(FairseqDataset):
         if states is not None:
             net_input["states"] = states
         if self.questions is not None:
-            known = self.questions
-            columns = {"answers_question": known.number, "answer_em": known.em, "answer_f1": known.f1}
-            batch.update(
-                {name: torch.from_numpy(column[index]) for name, column in columns.items() if column is not None}
-            )
+            number, em, f1 = self.questions.number, self.questions.em, self.questions.f1
+            for name, column in {"answers_question": number, "answer_em": em, "answer_f1": f1}.items():
+                if column is not None:
+                    batch[name] = torch.from_numpy(column[index])
         return batch
 
     def raw_tokens(self, index: np.ndarray) -> Tensor:
-        """What the backbone reads of some examples to compute M(x): n x T, padded."""
+        """Return what the backbone reads of some examples to compute M(x): n x T, padded."""
         return data_utils.collate_tokens([self[i]["net_input.src_tokens"] for i in index], self.pad)
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def num_tokens_vec(self, indices: Any) -> Any:
-        """What --max-tokens counts: the text alone, as in the released code, so that all methods get equal batches."""
+        """Count for --max-tokens the text alone, as the released code does, so that all methods get equal batches."""
         return self.sizes[indices] - self.places.block.numel()
 
     num_tokens = num_tokens_vec
@@ -194,18 +195,15 @@ class PromptedDataset(FairseqDataset):
         return self.sizes[index]
 
     def filter_indices_by_size(self, indices: np.ndarray, max_sizes: Any) -> tuple[np.ndarray, list[int]]:
-        """All: what is too long was refused. fairseq would leave out what is longer with its prompt than --max-tokens,
-        which counts the text alone, so that a longer prompt would train on fewer examples.
-        """
+        """Keep all. fairseq counts the prompt here, so a longer prompt would leave out more of the examples."""
         return indices, []
 
     def batch_by_size(self, indices: np.ndarray, **limits: Any) -> list[np.ndarray]:
-        """fairseq's batches, and the last one, which fairseq drops from training and validation alike when its
-        size is no multiple of --required-batch-size-multiple (8 by default).
-        """
-        batches = super().batch_by_size(indices, **limits)
+        batches = list(super().batch_by_size(indices, **limits))
+        # fairseq drops the last batch, in training and validation alike, where its size is not a multiple of
+        # --required-batch-size-multiple (8 by default). Here it is kept.
         rest = indices[sum(map(len, batches)) :]
-        batches = [*batches, rest] if len(rest) else list(batches)
+        batches += [rest] if len(rest) else []
         logger.info(f"{len(batches):,} batches, {padding_waste(batches, self.sizes):.1%} of their tokens are padding")
         return batches
 
@@ -227,30 +225,26 @@ class PromptedDataset(FairseqDataset):
 
 
 def by_length(order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Longest first: batches need little padding, and memory does not run out late."""
+    """Put the longest first: batches need little padding, and memory does not run out late."""
     return order[np.argsort(-sizes[order], kind="stable")]
 
 
 def grouped_by_length(order: np.ndarray, sizes: np.ndarray, bucket: int = BUCKET) -> np.ndarray:
-    """A shuffled order, sorted by length within buckets: batches of similar examples, still drawn at random."""
+    """Sort a shuffled order by length within buckets: batches of similar examples, still drawn at random."""
     buckets = [order[start : start + bucket] for start in range(0, len(order), bucket)]
     return np.concatenate([by_length(part, sizes) for part in buckets]) if buckets else order
 
 
 def arrangement(cfg: Any, split: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
-    """What changes fairseq's order of a split's examples, (order, sizes) -> order; None where it stays.
-
-    Training keeps fairseq's shuffled order, grouped by length on request. Elsewhere the order changes no result.
-    """
+    """Return what changes fairseq's order of a split's examples, (order, sizes) -> order; None where it stays."""
     if cfg.no_shuffle:
         return None
     if not split.startswith(TRAIN):
-        return by_length
+        return by_length  # the order of a validation changes no result
     return grouped_by_length if cfg.group_by_length else None
 
 
 def padding_waste(batches: Sequence[np.ndarray], sizes: np.ndarray) -> float:
-    """Share of pads among all tokens of the batches."""
+    """Return the share of pads among all tokens of the batches."""
     padded = sum(len(batch) * int(sizes[batch].max()) for batch in batches if len(batch))
-    tokens = sum(int(sizes[batch].sum()) for batch in batches if len(batch))
-    return 1 - tokens / padded if padded else 0.0
+    return 1 - sum(int(sizes[batch].sum()) for batch in batches) / padded if padded else 0.0

@@ -1,5 +1,6 @@
-"""The data folder of a task: a wrong one is refused by name; what a right one holds, and which class each label is."""
+"""The data folder of a task: checks, what it holds, and which class each label is."""
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -38,10 +39,9 @@ def has_pairs(data: str) -> bool:
 
 
 def check_folder(cfg: Any, from_checkpoint: bool) -> None:
-    """Check the folder of a task's options before any of its texts is read.
+    """Raise InputError for a folder with missing or damaged files, or one that disagrees with the task's options.
 
-    ``from_checkpoint``: the model is trained, and so has the outputs that it has; the folder may lack labels. Raise
-    InputError, which names a file that is missing or damaged, or the option that disagrees with the folder.
+    ``from_checkpoint``: the model is trained and has its outputs already, so the folder may lack labels.
     """
     data, regression = cfg.data, cfg.regression_target
     label, names = Path(data, "label"), Path(data, "label", "dict.txt")
@@ -49,9 +49,9 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
     scores, classes = any(label.glob("*.label")), labelled or (names.is_file() and bool(read_labels(names)))
     if scores != classes and scores != regression:
         option = "" if from_checkpoint else "--regression-target --num-classes 1, or "
-        of_scores = f"scores (label/*.label), and this model is for classes: give {option}a folder with classes"
-        of_classes = "classes (label/dict.txt), and --regression-target is for scores: leave it out, or give scores"
-        raise InputError(f"data folder {data} has {of_scores if scores else of_classes}")
+        has_scores = f"scores (label/*.label), and this model is for classes: give {option}a folder with classes"
+        has_classes = "classes (label/dict.txt), and --regression-target is for scores: leave it out, or give scores"
+        raise InputError(f"data folder {data} has {has_scores if scores else has_classes}")
     if regression != (cfg.num_classes == 1):
         raise InputError(
             f"--num-classes {cfg.num_classes}: give the number of classes; or 1 and --regression-target, for scores"
@@ -59,7 +59,7 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
     DataFolder(Path(data), regression)
     if not regression and (labelled or not from_checkpoint) and not names.is_file():
         raise InputError(f"data folder {data} has no label/dict.txt: {PREPROCESS}")
-    # exchanged pairs are those of training: one in both orders already would be trained on four times
+    # A folder that holds its training pairs in both orders would be trained on four times.
     if str(cfg.swap_pairs) == "append":
         if not has_pairs(data):
             raise InputError(f"--swap-pairs append needs sentence pairs, but {data} has no input1: leave it out")
@@ -73,7 +73,7 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
 def check_files(data: str, split: str, regression: bool, combine: bool = False) -> None:
     """Raise InputError where a split does not exist, is empty, or has a damaged file.
 
-    ``combine``: and split1, split2 ..., as fairseq reads them; ``regression``: whether labels are scores.
+    With ``combine`` fairseq joins split1, split2 and so on to it.
     """
     folder = DataFolder(Path(data), regression)
     if split not in folder.splits:
@@ -85,19 +85,12 @@ def check_files(data: str, split: str, regression: bool, combine: bool = False) 
         raise InputError(f"split {split} of {data} is empty: {PREPROCESS}")
 
 
-def find_questions(data: str, split: str, reports: Sequence[str], examples: int) -> Questions | None:
-    """Return which question each example of a split answers; None where examples are no answers. Raise InputError where
-    a metric of ``reports`` needs questions that the folder does not have, or other splits' examples are among them.
-    """
+def find_questions(data: str, split: str, reports: Sequence[str]) -> Questions | None:
+    """Return which question each example of a split answers, if they are answers; InputError: ``reports`` need them."""
     questions = DataFolder(Path(data)).questions(split)
-    if questions is not None and len(questions.number) != examples:
-        raise InputError(
-            f"--combine-valid-subsets: {os.path.join(data, question_file(split))} has the questions of {split} alone: "
-            "leave it out"
-        )
     for metric in reports:
-        known = questions is not None and (metric not in OF_TEXTS or questions.em is not None)
-        if metric in OF_QUESTIONS and not known:
+        scored = questions is not None and (metric not in OF_TEXTS or questions.em is not None)
+        if metric in OF_QUESTIONS and not scored:
             what = "no" if questions is None else "no texts of answers in"
             raise InputError(
                 f"{flag_name(REPORT + metric)} scores questions, and {data} has {what} {question_file(split)}: "
@@ -107,21 +100,21 @@ def find_questions(data: str, split: str, reports: Sequence[str], examples: int)
 
 
 def read_sentences(data: str, part: str, split: str, dictionary: Dictionary, combine: bool) -> Any:
-    """fairseq's dataset of the sentences of ``part`` (input0 or input1), each closed by ``</s>``."""
+    """Return fairseq's dataset of the sentences of ``part`` (input0 or input1), each closed by ``</s>``."""
     return data_utils.load_indexed_dataset(os.path.join(data, part, split), dictionary, combine=combine)
 
 
 def sentence_lengths(sentences: Any) -> np.ndarray:
-    """Lengths of such sentences without their closing ``</s>``."""
-    return np.asarray(sentences.sizes) - 1  # a copy: the sizes lie in a file that fairseq closes with the data set
+    """Return the lengths of such sentences without their closing ``</s>``."""
+    return np.asarray(sentences.sizes) - 1  # a copy: the sizes lie in a file that fairseq closes with the dataset
 
 
 def text_encoder(data: str, text: str) -> Encoder:
     """Return the encoder that the folder records, to encode ``text``; raise InputError where it is gone or another."""
     if not os.path.isfile(os.path.join(data, FOLDER_FACTS)):
         raise InputError(
-            f"{data}/{FOLDER_FACTS} is missing, so that {text!r} cannot be encoded as the data was: make "
-            "the folder with python -m preprocess"
+            f"{data}/{FOLDER_FACTS} is missing, so {text!r} cannot be encoded as the data was: make the folder with "
+            "python -m preprocess"
         )
     folder = DataFolder(Path(data))
     encoder = load_encoder(*folder_encoder(folder, None, None))
@@ -130,13 +123,10 @@ def text_encoder(data: str, text: str) -> Encoder:
 
 
 def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> Record:
-    """What is known of the task's folder, from its files and its ``preprocess.json``; InputError: that is damaged."""
-    pairs = has_pairs(cfg.data)
-    facts = preprocess_facts(cfg.data)
-    try:
+    """Return the record of the task's folder, from its files and its ``preprocess.json``; InputError: damaged."""
+    pairs, facts, vectors = has_pairs(cfg.data), preprocess_facts(cfg.data), None
+    with contextlib.suppress(InputError):  # no word vectors, or damaged ones
         vectors = read_facts(Path(cfg.data)).get("vectors_sha256")
-    except InputError:  # no word vectors that can be read
-        vectors = None
     return replace(
         facts,
         regression=cfg.regression_target,
@@ -151,15 +141,14 @@ def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> R
 
 
 def preprocess_facts(data: str) -> Record:
-    """What ``preprocess.json`` says, nothing where there is none; raise InputError where it is damaged."""
+    """Return the record in ``preprocess.json``, empty where there is none; raise InputError where it is damaged."""
     path = Path(data, FOLDER_FACTS)
     if not os.path.isfile(path):  # Path's own fails in a folder that one may not enter
         return Record()
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        own = ("task", "scale", "bpe", "vocab", "max_length")
-        found = {**{name: facts.get(name) for name in own}, "bpe_sha256": facts.get("vocab_sha256")}
-        return read_record(found, str(path))
+        values = {name: facts.get(name) for name in ("task", "scale", "bpe", "vocab", "max_length")}
+        return read_record({**values, "bpe_sha256": facts.get("vocab_sha256")}, str(path))
     except (OSError, ValueError, AttributeError, RecursionError):
         raise InputError(f"{path} is damaged: make the folder with python -m preprocess") from None
 
@@ -168,7 +157,7 @@ def preprocess_facts(data: str) -> Record:
 
 
 def class_names(dictionary: Dictionary) -> list[str]:
-    """The classes of a label dictionary in the order of their ids."""
+    """Return the classes of a label dictionary in the order of their ids."""
     symbols = dictionary.symbols[dictionary.nspecial :]
     return [symbol for symbol in symbols if symbol != MASK and not symbol.startswith(FILLER)]
 
@@ -177,14 +166,13 @@ def class_names(dictionary: Dictionary) -> list[str]:
 class LabelOrder:
     """The classes in the folder's order, which is the model's too until a checkpoint brings another.
 
-    Data sets ask it for every example anew: fairseq-train loads the validation set before the checkpoint, which may
-    bring another order.
+    Datasets ask for the class of each example anew, as fairseq-train loads the validation set before the checkpoint.
     """
 
     dictionary: Dictionary  # names the model's classes from ``nspecial`` on, for criterions
     data: str
     num_classes: int
-    class_of: Tensor | None = None  # the model's class of each of the folder's, where they differ
+    class_of: Tensor | None = None  # the folder's class -> the model's, where they differ
 
     def __post_init__(self) -> None:
         self.names = class_names(self.dictionary)  # the folder's classes; empty where it has no labels at all
@@ -200,7 +188,7 @@ class LabelOrder:
             )
 
     def follow(self, names: list[str]) -> None:
-        """Take the order of a model's classes; raise InputError for others, or for more or fewer than --num-classes."""
+        """Take the order of a model's classes; raise InputError for other names, or another number of classes."""
         if self.names and sorted(self.names) != sorted(names):
             raise InputError(
                 f"{os.path.join(self.data, 'label', 'dict.txt')} has the labels {listed(self.names)}, and this "
@@ -220,15 +208,14 @@ class LabelOrder:
         self.class_of = None if same else torch.tensor([names.index(name) for name in self.names])
 
     def __call__(self, labels: Tensor) -> Tensor:
-        """The model's classes of labels of the folder, counted from 0."""
+        """Map labels of the folder, counted from 0, to the model's classes."""
         return labels if self.class_of is None else self.class_of[labels]
 
 
 def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bool) -> LabelOrder | None:
-    """Return the classes of the task's folder; None for scores. ``load`` reads a dict.txt as the task does.
+    """Return the classes of the task's folder, None for scores; raise InputError unless they are --num-classes many.
 
-    ``from_checkpoint``: the folder may lack labels, which the checkpoint names. Raise InputError for another number of
-    classes than --num-classes.
+    ``load`` reads a dict.txt as the task does. ``from_checkpoint``: the folder may lack labels.
     """
     if cfg.regression_target:
         return None
@@ -241,7 +228,7 @@ def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bo
 
 
 def check_labels(data: str, split: str, regression: bool, combine: bool, examples: int, needed: bool = True) -> None:
-    """Raise InputError unless every example of a split has a label, or, unless labels are ``needed``, none."""
+    """Raise InputError unless each example of a split has a label; a split without any may pass if not ``needed``."""
     path = os.path.join(data, "label", f"{split}.label" if regression else f"{split}.idx")
     if not os.path.isfile(path):
         if not needed:
@@ -251,35 +238,32 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
             "is; to train or to validate, name another subset"
         )
     if regression:
-        with open(path) as file:
-            found = sum(1 for _ in file)
+        count = len(DataFolder(Path(data), regression).targets(split))
     else:
-        found = len(data_utils.load_indexed_dataset(path.removesuffix(".idx"), combine=combine))
-    if found != examples:  # fairseq reads the scores of train alone, not of train1
-        raise InputError(f"{path} has {found} labels for {examples} examples: preprocess all of them as {split}")
+        count = len(data_utils.load_indexed_dataset(path.removesuffix(".idx"), combine=combine))
+    if count != examples:  # fairseq reads the scores of train alone, not those of train1
+        raise InputError(f"{path} has {count} labels for {examples} examples: preprocess all of them as {split}")
 
 
 def check_scored(criterion: Any, labels: LabelOrder | None) -> None:
-    """Raise InputError unless the classes (None: scores) are such as the criterion's reports can score.
+    """Raise InputError unless the criterion's reports can score these classes (None: scores).
 
-    fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes.
+    fairseq's F1, MCC and correlations take the names of the classes for numbers, and its F1 is of two classes.
     """
     names = [] if labels is None else labels.names
     own = [REPORT + metric for metric in reported(criterion)]
     for option in (*own, *(option for option in OF_NUMBERS if getattr(criterion, option, False))):
-        if labels is None:
-            needed = None if option == CORRELATIONS else "classes"
-        elif option.removeprefix(REPORT) in OF_QUESTIONS and sorted(names) != ["0", "1"]:
-            needed = "answers with the labels 0 and 1"
-        elif option in OF_NUMBERS and not all(map(str.isdecimal, names)):
-            needed = "classes that are numbers"
-        elif option == F1 and names and (len(names) > 2 or "1" not in names):
-            needed = "two classes, one of them 1"
-        else:
-            continue
-        if needed is not None:
-            found = f"{labels.data} has {listed(names)}" if labels else "--regression-target is for scores"
+        needs = {
+            "classes": labels is None and option != CORRELATIONS,
+            "answers with the labels 0 and 1": option.removeprefix(REPORT) in OF_QUESTIONS
+            and sorted(names) != ["0", "1"],
+            "classes that are numbers": option in OF_NUMBERS and not all(map(str.isdecimal, names)),
+            "two classes, one of them 1": option == F1 and names and (len(names) > 2 or "1" not in names),
+        }
+        lacking = next((need for need, lacks in needs.items() if lacks), None)
+        if lacking is not None:
+            has = f"{labels.data} has {listed(names)}" if labels else "--regression-target is for scores"
             raise InputError(
-                f"{flag_name(option)} scores {needed}, and {found}: leave it out, or give another report of "
+                f"{flag_name(option)} scores {lacking}, and {has}: leave it out, or give another report of "
                 f"--criterion sentence_prediction_idpg, such as {flag_name(REPORT + 'acc_and_macro_f1')}"
             )

@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 POSITIONS = (0, 1, 2, 3, 4)
 SINGLE_POSITIONS = (0, 1, 4)
 END = 4
-SHORTER = {True: "a shorter prompt", False: "a shorter prompt or --template"}  # whether there is no template
 
 Lengths = Sequence[np.ndarray]  # N tokens of the first sentences; of pairs also N of the second ones
 
@@ -50,53 +49,44 @@ def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
     for name, remedy in (("init_token", "give 0 for <s>"), ("separator_token", "give 2 for </s>, or 0 for <s>")):
         token = getattr(cfg, name)
         if token is not None and not 0 <= token < len(dictionary):
-            found = f"none of the {len(dictionary)} symbols"
+            reason = f"not in the dictionary, which has {len(dictionary)} symbols"
         elif token == dictionary.pad():
-            found = "padding, which the model does not read"
+            reason = "padding, which the model does not read"
         elif name == "init_token" and token != dictionary.bos():
-            found = f"{dictionary[token]}, and the backbone's sentences begin with <s>"
+            reason = f"{dictionary[token]}, and the backbone's sentences begin with <s>"
         else:
             continue
-        raise InputError(f"{flag_name(name)} {token} is {found}: {remedy}")
+        raise InputError(f"{flag_name(name)} {token} is {reason}: {remedy}")
 
 
 def check_position(position: int, pairs: bool, template: bool = False) -> None:
     """Raise InputError unless an input has the position; a template makes one text of both sentences."""
-    known = POSITIONS if pairs and not template else SINGLE_POSITIONS
-    if position not in known:
-        of = " with --predict-with mlm" if template else "" if pairs else " of single sentences (no input1)"
-        raise InputError(f"--prompt-position {position}{of} is unknown: choose from {', '.join(map(str, known))}")
+    allowed = POSITIONS if pairs and not template else SINGLE_POSITIONS
+    if position not in allowed:
+        inputs = " with --predict-with mlm" if template else "" if pairs else " of single sentences (no input1)"
+        raise InputError(f"--prompt-position {position}{inputs} is unknown: give {', '.join(map(str, allowed))}")
 
 
 def insertion_index(position: int, lengths: Lengths, separators: int = 2) -> np.ndarray:
-    """Index in front of which the prompt enters each of N examples.
+    """Return the index in front of which the prompt enters each of N examples, see the table above.
 
     ``separators`` counts the ``</s>`` between A and B: 2, or 1 without --separator-token.
     """
     check_position(position, len(lengths) == 2)
     a, *b = lengths
     start = np.ones_like(a)
-    if position == 0:
-        return start
-    if position == 1:
-        return start + a
-    if position == 2:
-        return start + a + separators
     last = start + a + separators + b[0] if b else start + a  # the closing </s>
-    return last + (position == END)
+    return [start, start + a, start + a + separators, last, last + 1][position]
 
 
 def prompt_block(position: int, prompt_length: int, placeholder: int, separator: int) -> Tensor:
-    """The token row that is inserted: placeholders, between separators at position 4; nothing without a prompt."""
-    block = torch.full((prompt_length,), placeholder, dtype=torch.long)
-    if position == END and prompt_length:
-        ends = torch.tensor([separator])
-        block = torch.cat([ends, block, ends])
-    return block
+    """Return the inserted tokens: placeholders, between separators at position 4; nothing without a prompt."""
+    ends = [separator] if position == END and prompt_length else []
+    return torch.tensor([*ends, *[placeholder] * prompt_length, *ends], dtype=torch.long)
 
 
 def first_row(position: int, index: np.ndarray) -> np.ndarray:
-    """Index of the first prompt row once the block stands before ``index``."""
+    """Return the index of the first prompt row once the block stands before ``index``."""
     return index + (position == END)
 
 
@@ -104,7 +94,7 @@ def first_row(position: int, index: np.ndarray) -> np.ndarray:
 
 
 def kept_lengths(lengths: Lengths, room: int) -> list[np.ndarray]:
-    """How many tokens of each sentence are kept so that they fit ``room`` together; the longer one gives way first."""
+    """Return how many tokens of each sentence fit into ``room`` together; the longer one is cut first."""
     if len(lengths) == 1:
         return [np.minimum(lengths[0], room)]
     a, b = lengths
@@ -116,8 +106,8 @@ def kept_lengths(lengths: Lengths, room: int) -> list[np.ndarray]:
 class Shortener:
     """Cuts the sentences of each example to their kept lengths.
 
-    ``<s> A </s> [</s>] B </s>``: the special tokens stay. ``random`` takes a window that changes with the epoch
-    (fairseq's random_crop), else the head of each sentence is kept (fairseq's truncate).
+    ``<s> A </s> [</s>] B </s>``: the special tokens stay. With ``random`` the kept window of a sentence changes with
+    the epoch (fairseq's random_crop); else it is the sentence's beginning (fairseq's truncate).
 
     Differs from fairseq, which cuts the joined tokens and so loses the last ``</s>`` and, of long pairs, all of B.
     """
@@ -146,11 +136,11 @@ class Shortener:
 
     @property
     def arrangement(self) -> list[Any]:
-        """What changes the tokens, for the names of what is computed from them."""
+        """What changes the tokens; it takes part in the names of cache files."""
         return [*self.kept, None][:2]
 
     def __call__(self, tokens: Tensor, index: int) -> Tensor:
-        """The example's tokens (1-D) with its sentences cut."""
+        """Return the example's tokens (1-D) with its sentences cut."""
         spans, start = [], 1
         for whole, kept in zip(self.lengths, self.kept):
             spans.append((start, whole[index], kept[index]))
@@ -158,7 +148,7 @@ class Shortener:
         if all(length == kept for _, length, kept in spans):
             return tokens
         keep = torch.ones(len(tokens), dtype=torch.bool)
-        # what fairseq's ``numpy_seed`` draws from, but for itself: threads load data, and numpy's is one for all
+        # The seed of fairseq's ``numpy_seed``, for a generator that the threads which load data do not share.
         draw = np.random.RandomState(int(hash((self.seed, self.epoch, index)) % 1e6)) if self.random else None
         for start, length, kept in spans:
             first = 0 if draw is None else draw.randint(0, length - kept + 1)
@@ -168,32 +158,36 @@ class Shortener:
 
 
 def special_tokens(pairs: bool, separators: int) -> int:
-    """``<s>`` and ``</s>`` of an example."""
+    """Return how many ``<s>`` and ``</s>`` an example has."""
     return 2 + separators if pairs else 2
 
 
 def separators(cfg: Any) -> int:
-    """``</s>`` between the sentences of a pair."""
+    """Return how many ``</s>`` stand between the sentences of a pair."""
     return 1 if cfg.separator_token is None else 2
 
 
 def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int | None = None) -> int:
-    """Tokens of text that an example may have beside special tokens and a prompt; InputError: there is no room.
+    """Return the tokens of text that fit beside special tokens and a prompt; raise InputError where none do.
 
-    ``rows``: tokens that the prompt adds, separators around it counted; ``words``: those of a template, with ``<s>``
-    and ``</s>``, if the sentences stand in one.
+    ``rows``: tokens that the prompt adds, with separators around it; ``words``: tokens of a template, with ``<s>`` and
+    ``</s>``, if the sentences stand in one.
     """
     room = cfg.max_positions - (special_tokens(pairs, separators(cfg)) if words is None else words) - rows
     if room < (2 if pairs else 1):
         raise InputError(
             f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
-            f"{SHORTER[words is None]}"
+            f"{_shorter(words)}"
         )
     return room
 
 
+def _shorter(words: int | None) -> str:
+    return "a shorter prompt" if words is None else "a shorter prompt or --template"
+
+
 def fit(cfg: Any, split: str, lengths: Lengths, prompt_length: int, rows: int, words: int | None = None) -> Shortener:
-    """What cuts the sentences of a split to the room that a prompt leaves, see ``text_room``; it warns of what is cut.
+    """Return the Shortener that cuts the sentences of a split to ``text_room``, and warn where it cuts any.
 
     Raise InputError where there is no room, or an example that is too long may not be cut.
     """
@@ -206,7 +200,7 @@ def fit(cfg: Any, split: str, lengths: Lengths, prompt_length: int, rows: int, w
         raise InputError(
             f"{len(too_long)} examples of split {split} are too long: the first, line {too_long[0] + 1}, has "
             f"{together[too_long[0]]} tokens, and --max-positions {cfg.max_positions} with --prompt-length "
-            f"{prompt_length} leaves room for {room}: give {remedy} (predict: --truncate) or {SHORTER[words is None]}"
+            f"{prompt_length} leaves room for {room}: give {remedy} (predict: --truncate) or {_shorter(words)}"
         )
     if len(too_long):
         logger.warning("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)

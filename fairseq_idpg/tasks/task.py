@@ -1,6 +1,5 @@
 """Sentence prediction with a prompt in each example."""
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -48,19 +47,20 @@ from .template import ClassWords, Template, complete_phrasing, find_phrasing, in
 
 @register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
 class SentencePredictionIDPGTask(SentencePredictionTask):
-    """Reads ordinary sentence_prediction folders; knows both lengths, so it says where the prompt goes. The model that
-    is built says how many rows it needs; for a method that inserts nothing examples are fairseq's own.
+    """Reads ordinary sentence_prediction folders, and says where the prompt goes in each example.
+
+    The model that is built says how many rows it needs; for a method that inserts none examples are fairseq's own.
     """
 
     prompt_length = 0
-    judges = False  # whether the model is one that was trained before: fairseq-validate
+    judges = False  # whether the model was trained before, as in fairseq-validate
     stored: Callable[[SplitText], Stored] | None = None  # finds M(x) of a split, where it is not computed
     state_cache: Callable[[SplitText, np.ndarray], StateCache] | None = None  # finds the states of a split
-    half_precision: KeptHalfPrecision | None = None  # what resuming in half precision needs, in every checkpoint
+    half_precision: KeptHalfPrecision | None = None  # what a checkpoint keeps for resuming in half precision
     labels: LabelOrder | None = None  # of a folder with classes
     record: Record | None = None  # of the data folder
     model_record: Record | None = None  # of a checkpoint that was opened for texts, without a data folder
-    adds_loss: str | None = None  # the option by which a model that is trained adds to the loss
+    adds_loss: str | None = None  # the option by which the method of a new model adds to the loss
     template: Template | None = None  # around every example, for --predict-with mlm
     all_words = False  # whether the loss is over the whole vocabulary
     reports: Sequence[str] = ()  # metrics of preprocess/split_scores.py that the criterion is asked for
@@ -72,7 +72,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
-        """``from_checkpoint``: the folder may lack label names. Raises InputError where it and options do not fit."""
+        """Raise InputError where folder and options do not fit; with ``from_checkpoint`` it may lack label names."""
         check_folder(cfg, from_checkpoint)
         check_position(cfg.prompt_position, has_pairs(cfg.data))
         dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
@@ -83,7 +83,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return task
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
-        """Record in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
+        """Build the model, and put all options as they take effect into ``cfg``, which every checkpoint keeps."""
         check_tokens(self.cfg, self.source_dictionary)
         data = DataFacts(
             task_cfg=self.cfg,
@@ -93,8 +93,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             follow=None if self.labels is None else self.labels.follow,
         )
         complete_options(cfg, data)
+        # With --predict-with mlm a template is put around each example, and the classes are words of the dictionary.
         words = None
-        if self.record is not None:  # else texts of no folder
+        if self.record is not None:  # a model that reads texts instead of a folder brings its own
             complete_phrasing(cfg, self.cfg, self.record)
             if predicts_words(cfg):
                 encoder, pairs = text_encoder(self.cfg.data, cfg.template), bool(self.record.pairs)
@@ -104,10 +105,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         if words is not None:
             head = model.predict_words(self.cfg.classification_head_name, words)
             self.all_words = str(cfg.verbaliser_loss) == "vocabulary"
-            if not from_checkpoint:  # whose words are in the order of its classes
+            if not from_checkpoint:  # a checkpoint has its words in the order of its classes
                 assert self.labels is not None  # scores were refused
                 data = replace(data, follow=ClassWords(cfg, self.labels, head).follow)
         model.prepare(data, training=not from_checkpoint)
+
+        # The built model says what batches must bring: room for its rows, and M(x) or states from a cache.
         self.prompt_length = model.prompt_length
         self.half_precision = model.kept.get("fp16")
         self.stored = stored_representations(self.cfg, model)
@@ -125,10 +128,10 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def load_dataset(
         self, split: str, combine: bool = False, need_labels: bool = True, **kwargs: Any
     ) -> PromptedDataset:
-        """fairseq's dataset of the split, with the prompt's place in every example.
+        """Return fairseq's dataset of the split, with the prompt's place in every example.
 
-        Raise InputError for missing, empty or disagreeing files, for an example too long for prompt and text together,
-        and, with ``need_labels``, for a split without labels.
+        Raise InputError for missing, empty or disagreeing files, for examples that are too long for text and prompt
+        together, and, with ``need_labels``, for a split without labels.
         """
         cfg, dictionary = self.cfg, self.source_dictionary
         if self.model_record is not None:
@@ -141,23 +144,23 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         check_labels(cfg.data, split, cfg.regression_target, combine, examples, need_labels)
         if self.labels is not None and self.labels.names:
             self.labels.check_count()
-        # fairseq would cut the joined tokens; ``Shortener`` cuts each sentence
+        # fairseq would cut the joined tokens. Here ``Shortener`` cuts each sentence, so fairseq reads them whole.
         method, cfg.shorten_method = cfg.shorten_method, "none"
         try:
             dataset = super().load_dataset(split, combine=combine, **kwargs)
         finally:
             cfg.shorten_method = method
 
-        # exchanged pairs follow the others in training alone: of what is judged, every example counts once
+        # Exchanged pairs follow the others, in training alone: a validation counts each example once.
         orders = [texts]
         swapped = str(cfg.swap_pairs) == "append" and not self.judges and split.startswith(TRAIN)
         if swapped:
             dataset = SwappedPairsAppended(dataset, lengths, separators(cfg), not cfg.no_shuffle, cfg.seed)
             lengths, orders = [np.concatenate(lengths), np.concatenate(lengths[::-1])], [texts, texts[::-1]]
-        # in a template a sentence may have other tokens than alone, so that its lengths are counted there
+        # Behind a space in a template a sentence may have other tokens than alone, so its length is counted there.
         placed = [] if self.template is None else in_places(self.template, lengths, orders)
         places = place_prompts(cfg, dictionary, split, lengths, self.prompt_length, self.template, placed)
-        # what the backbone reads of the split names the files of what it makes of that
+        # Files of a cache are named by all that changes what the backbone reads of the split.
         arranged = [cfg.init_token, cfg.separator_token, swapped, *places.shorten.arrangement]
         text = SplitText(cfg.data, split, inputs, combine, examples, len(orders), arranged)
         judged = self.judges or not split.startswith(TRAIN)
@@ -169,12 +172,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             representations=None if self.stored is None else self.stored(text),
             states=None if self.state_cache is None else self.state_cache(text, places.shorten.sizes),
             class_of=self.labels,
-            questions=find_questions(cfg.data, split, self.reports, examples) if judged else None,
+            questions=find_questions(cfg.data, split, self.reports) if judged else None,
         )
         return self.datasets[split]
 
     def follow_model(self, model: Record) -> None:
-        """Map the classes of the folder, known only now, onto those of a checkpoint; see ``KeptRecord``."""
+        """Map the classes of the folder, which is known only now, onto those of a checkpoint; see ``KeptRecord``."""
         folder = self.setup_task(self.cfg, from_checkpoint=True)
         assert folder.record is not None
         self.labels = folder.labels
@@ -182,8 +185,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         KeptRecord(folder.record, self.cfg.data, follow, training=False).load_state_dict(asdict(model))
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
-        """fairseq's, with --total-batch-size and --max-tokens shared out among the processes and --update-freq."""
-        # fairseq would leave out of training what is longer than a batch may be
+        """Return fairseq's, with --total-batch-size and --max-tokens shared out among processes and --update-freq."""
         longest, most = int(dataset.num_tokens_vec(slice(None)).max(initial=0)), kwargs.get("max_tokens")
         if most is not None and longest > most:
             raise InputError(
@@ -197,15 +199,15 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             if most:
                 kwargs["max_tokens"] = share_of_tokens(most, processes * self.cfg.update_freq[0], longest)
         if self.stored is not None or self.state_cache is not None:
-            # processes then begin when a step asks for the first batch, and find the caches filled
+            # Worker processes then start at the first step, when ``begin_epoch`` has filled the caches.
             kwargs["data_buffer_size"] = kwargs.get("data_buffer_size") or 1
         iterator = super().get_batch_iterator(dataset, *args, **kwargs)
         if str(self.cfg.shorten_method) == "random_crop":
-            iterator.reuse_dataloader = False  # its processes would never hear of another epoch
+            iterator.reuse_dataloader = False  # worker processes would keep the first epoch's windows
         return iterator
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Fill the caches before the first step reads them."""
+        """Fill the caches before the first step reads them; each split is one pass of the backbone over its texts."""
         for split, dataset in self.datasets.items():
             fill_cache(dataset.representations, model, dataset.raw_tokens, dataset.sizes, split)
             fill_cache(dataset.states, model, dataset.raw_tokens, dataset.places.shorten.sizes, split)
@@ -213,29 +215,35 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     begin_valid_epoch = begin_epoch
 
     def loss(self, criterion: Any) -> Any:
-        """Return what a step calls instead of ``criterion``."""
+        """Return the criterion of a step: with --verbaliser-loss vocabulary that over all words of the dictionary."""
         return AllWords(criterion) if self.all_words else criterion
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        # A resumed run in half precision gets back the loss scale that its checkpoint kept.
         assert self.half_precision is not None
         self.half_precision.before_step(optimizer, update_num)
+        # Forward and backward pass: criterion -> ``RobertaIDPGModel.forward`` -> loss. fairseq would skip a batch that
+        # does not fit into memory; here it ends the run.
         with refuse_to_skip(sample, update_num):
             loss, sample_size, logging_output = super().train_step(
                 sample, model, self.loss(criterion), optimizer, update_num, ignore_grad
             )
-        if ignore_grad:  # of a process that has run out of batches
+        # A process that has run out of batches steps with a batch of before, so that all processes reduce gradients
+        # together. It must count nowhere: fairseq zeroes the gradient, and this the counts.
+        if ignore_grad:
             return loss, 0, {name: 0 * value for name, value in logging_output.items()}
         return loss, sample_size, logging_output
 
     def valid_step(self, sample: Any, model: Any, criterion: Any):
+        # Within a training fairseq tries a batch once more that does not fit, and ``check_validation`` looks at the
+        # scores of the split. fairseq-validate has neither.
+        if not self.judges:
+            return super().valid_step(sample, model, self.loss(criterion))
         smaller = "give a smaller --batch-size or --max-tokens"
-        # in training fairseq tries a batch again that does not fit, and our part of its trainer says so
-        judged = refuse_batch(sample["net_input"]["src_tokens"], smaller, "the validation: ")
-        with judged if self.judges else contextlib.nullcontext():
+        with refuse_batch(sample["net_input"]["src_tokens"], smaller, "the validation: "):
             loss, sample_size, logging_output = super().valid_step(sample, model, self.loss(criterion))
-        if self.judges:
-            model.check_backbone()
-        if self.judges and not torch.isfinite(loss):
+        model.check_backbone()
+        if not torch.isfinite(loss):
             lines = sample["id"] + 1
             raise InputError(
                 f"the loss of lines {int(lines.min())} to {int(lines.max())} is not finite: give another checkpoint"
@@ -243,17 +251,17 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
-        """fairseq's, with correlations that are never NaN, with its own criterion too."""
+        """Log what fairseq does, with correlations that are never NaN, for its own criterion too."""
         log_correlations(logging_outputs)
         super().reduce_metrics(logging_outputs, criterion)
 
     def post_validate(self, model: Any, stats: dict[str, Any], agg: Any) -> None:
-        """fairseq calls it between a validation and the choice of the best checkpoint."""
+        """Check the scores; fairseq calls this between a validation and the choice of the best checkpoint."""
         check_validation(stats)
 
 
 def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> int:
-    """--batch-size of one process; raise InputError unless every update sees ``total`` examples, shared out evenly."""
+    """Return --batch-size of one process; raise InputError unless updates of ``total`` examples are shared evenly."""
     parts = processes * update_freq[0]
     if len(set(update_freq)) > 1 or total < 1 or total % parts:
         raise InputError(
@@ -264,5 +272,5 @@ def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> in
 
 
 def share_of_tokens(total: int, parts: int, longest: int) -> int:
-    """--max-tokens of one of the ``parts`` of an update, so that an update holds ``total``; no less than an example."""
+    """Return --max-tokens of one of the ``parts`` of an update of ``total`` tokens; at least the longest example."""
     return max(total // parts, min(total, longest))

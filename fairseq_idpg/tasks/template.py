@@ -2,14 +2,14 @@
 
     {0} ? <mask> , {1}   ->   <s> A ? <mask> , B </s>
 
-Words and signs of a ``--template`` are encoded as the data is, in the place where they stand: behind a space GPT-2's
-encoding has other tokens than at the beginning of a text, for the first word of B, too. So the tokens are those of the
-whole text, but for a sign without a space between it and a sentence: it is encoded by itself, where the text may have
-both in one token. ``--verbalisers`` names the word of each class, which ``<mask>`` stands for.
+Words and signs of a ``--template`` are encoded as the data is, in the place where they stand: GPT-2's encoding has
+other tokens behind a space than at the beginning of a text, for the first word of B, too. Only a sign without a space
+between it and a sentence may differ from the encoded whole, which may have both in one token. ``--verbalisers`` names
+the word of each class, which ``<mask>`` stands for.
 
-Source: LPT's released code (github.com/xyltt/LPT), which writes templates into the text and then encodes that. What it
-takes for its ten tasks (encoder-only/data/process.py) is the default of a task of that name. Differs from it in: CR,
-which it does not have, is read as MR.
+Source: LPT's released code (github.com/xyltt/LPT), which writes templates into the text and then encodes that. Its
+templates and words for ten tasks (encoder-only/data/process.py) are the defaults here. Differs from it in: CR, which it
+does not have, is read as MR.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from ..saving.record import Record, listed
 from .folder import LabelOrder
 from .positions import Lengths, Shortener, check_position
 
-SPECIAL = ("{1}", "<s>", "</s>", "<pad>", "<unk>", "{", "}")  # what is not encoded as a text
+SPECIAL = ("{1}", "<s>", "</s>", "<pad>", "<unk>", "{", "}")  # may not stand in the words of a template
 PIECES = re.compile(r"(\{0\}|\{1\}|<mask>)")
 
 # --- a template in tokens ----------------------------------------------------------------------------
@@ -41,30 +41,29 @@ PIECES = re.compile(r"(\{0\}|\{1\}|<mask>)")
 
 @dataclass(frozen=True)
 class Template:
-    """A template in tokens: a pure function of the tokens of one example's sentences."""
+    """A template in tokens."""
 
-    # the number of a sentence, or tokens of the text; ``<mask>``'s stand alone
-    parts: tuple[int | tuple[int, ...], ...]
+    parts: tuple[int | tuple[int, ...], ...]  # the number of a sentence, or tokens; that of ``<mask>`` stands alone
     mask_part: int  # which part is ``<mask>``
     spaced: tuple[int, ...]  # the sentences that stand behind a space
-    behind_space: Callable[[Sequence[int]], list[int]]  # tokens of a sentence -> those that it has behind a space
+    behind_space: Callable[[Sequence[int]], list[int]]  # tokens of a sentence -> its tokens behind a space
     start: int  # <s>
     end: int  # </s>
 
     def place(self, number: int, sentence: Tensor) -> Tensor:
-        """The tokens that the sentence ``number`` has in its place, from those of it alone, without ``</s>``."""
+        """Return the tokens of the sentence ``number`` in its place, given those it has alone, without ``</s>``."""
         if number not in self.spaced:
             return sentence
         return torch.tensor(self.behind_space(sentence.tolist()), dtype=sentence.dtype)
 
     def join(self, placed: Sequence[Tensor]) -> Tensor:
-        """The tokens of an example, ``<s>`` to ``</s>``, whose sentences are ``placed``, or as much as has room."""
+        """Return the tokens of an example, ``<s>`` to ``</s>``; ``placed``: its sentences, cut to the room there is."""
         new = placed[0].new_tensor
         parts = [placed[part] if isinstance(part, int) else new(part) for part in self.parts]
         return torch.cat([new([self.start]), *parts, new([self.end])])
 
     def mask_index(self, lengths: Sequence[Any]) -> Any:
-        """The index of ``<mask>`` beside sentences of these lengths, numbers or arrays of them."""
+        """Return the index of ``<mask>`` beside sentences of these lengths, numbers or arrays of them."""
         before = self.parts[: self.mask_part]
         return 1 + sum(lengths[part] if isinstance(part, int) else len(part) for part in before)
 
@@ -75,10 +74,10 @@ class Template:
 
 
 def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: int, end: int) -> Template:
-    """The template that ``--template`` says, for examples of one sentence or of ``pairs``; the rest are tokens.
+    """Return the template of ``--template``, for single sentences or ``pairs``; the last three are special tokens.
 
-    Raise InputError where ``<mask>`` or a sentence does not stand in it once, something else that is special does, or
-    its words cannot be encoded.
+    Raise InputError unless ``<mask>`` and each sentence stand in it once, without other special signs, and its words
+    can be encoded.
     """
     pieces = [piece for piece in PIECES.split(text.strip()) if piece]
     wanted = [MASK, "{0}", *(["{1}"] if pairs else [])]
@@ -86,8 +85,8 @@ def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: 
     wrong = [name for name in wanted if pieces.count(name) != 1] + [sign for sign in SPECIAL if sign in plain]
     if wrong:
         raise InputError(
-            f"--template {text} has {text.count(wrong[0]) or 'no'} {wrong[0]}: it needs {', '.join(wanted)} once each, "
-            "and plain text ({1} is of pairs; <s> and </s> are put around it)"
+            f"--template {text} has {text.count(wrong[0]) or 'no'} {wrong[0]}: give {', '.join(wanted)} once each, "
+            "and plain text ({1} is for pairs; <s> and </s> are put around it)"
         )
     parts: list[int | tuple[int, ...]] = []
     spaced = []
@@ -106,7 +105,7 @@ def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: 
 
 @contextlib.contextmanager
 def naming(option: str) -> Iterator[None]:
-    """Put the option before what an encoder says of its text."""
+    """Put the option in front of an encoder's error."""
     try:
         yield
     except InputError as error:
@@ -119,7 +118,7 @@ def naming(option: str) -> Iterator[None]:
 class Phrased(Shortener):
     """Puts the sentences of each example into a template, cut to the room that its words leave.
 
-    ``alone``: N lengths of each sentence in the data; ``shorten`` cuts them, as long as they are in their places.
+    ``alone``: N lengths of each sentence in the data; ``shorten`` has the lengths in their places, and cuts these.
     """
 
     def __init__(self, template: Template, alone: Lengths, shorten: Shortener):
@@ -141,32 +140,33 @@ class Phrased(Shortener):
         return self.template.mask_index(self.kept)
 
     def __call__(self, tokens: Tensor, index: int) -> Tensor:
-        """``<s> A </s> [</s>] B </s>`` -> the example's tokens."""
+        """Return the example's tokens, given ``<s> A </s> [</s>] B </s>``."""
+        # The sentences get their tokens behind a space, are cut as any others are, and then join the template.
         placed = [self.template.place(*each) for each in enumerate(self._sentences(tokens, self.alone, index))]
         between = tokens.new_full((self.separators if len(placed) == 2 else 0,), self.template.end)
         cut = super().__call__(torch.cat([tokens[:1], placed[0], between, *placed[1:], tokens[-1:]]), index)
         return self.template.join(self._sentences(cut, self.kept, index))
 
     def _sentences(self, tokens: Tensor, lengths: Lengths, index: int) -> list[Tensor]:
-        """A and B of ``<s> A </s> [</s>] B </s>``, given their lengths; A alone of ``<s> A </s>``."""
-        found, start = [], 1
+        """Return A, and B of a pair, from ``<s> A </s> [</s>] B </s>``."""
+        sentences, start = [], 1
         for each in lengths:
-            found.append(tokens[start : start + each[index]])
+            sentences.append(tokens[start : start + each[index]])
             start += each[index] + self.separators
-        return found
+        return sentences
 
 
 def in_places(template: Template, own: Lengths, orders: Sequence[Sequence[Any]]) -> Lengths:
-    """The lengths that sentences have in their places in a template, from their ``own`` lengths alone.
+    """Return the lengths of sentences in their places in a template, given their ``own`` lengths alone.
 
-    ``orders``: the tokens of these sentences, closed by ``</s>``: one data set for each place. Exchanged pairs are a
-    second such list in the other order, whose examples follow the first's.
+    ``orders``: a dataset of sentences, closed by ``</s>``, for each place; then, for exchanged pairs, the same in the
+    other order.
     """
-    found = list(own)
+    lengths = list(own)
     for number in template.spaced:
         rows = (order[number][i][:-1] for order in orders for i in range(len(order[number])))
-        found[number] = np.asarray([len(template.place(number, row)) for row in rows], np.int64)
-    return found
+        lengths[number] = np.asarray([len(template.place(number, row)) for row in rows], np.int64)
+    return lengths
 
 
 # --- the words of the classes ------------------------------------------------------------------------
@@ -193,18 +193,18 @@ PUBLISHED = {
 
 @dataclass
 class ClassWords:
-    """The words of a new run in the order of the model's classes: the folder's, until a checkpoint brings another."""
+    """The words of a new run, kept in the order of the model's classes when a checkpoint brings another order."""
 
     cfg: Any  # the model's options, whose verbalisers every checkpoint keeps
-    labels: LabelOrder  # of the folder
-    head: VerbaliserHead  # predicts the words
+    labels: LabelOrder
+    head: VerbaliserHead
 
     def __post_init__(self) -> None:
         words = zip(self.cfg.verbalisers.split(","), self.head.words.tolist())
         self.words = dict(zip(self.labels.names, words))
 
     def follow(self, names: list[str]) -> None:
-        """Take the order of a checkpoint's classes, see ``LabelOrder``."""
+        """Take the order of a checkpoint's classes, see ``LabelOrder.follow``."""
         self.labels.follow(names)
         words, tokens = zip(*(self.words[name] for name in names))
         self.cfg.verbalisers = ",".join(words)
@@ -214,8 +214,8 @@ class ClassWords:
 def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
     """Put template and verbalisers of ``--predict-with mlm`` into the model's options ``cfg``, in place.
 
-    The verbalisers become one word for each class, in the order of the classes. Raise InputError where an option has no
-    effect, there is no template for this data, or not one word for each class.
+    Verbalisers become one word for each class, in the order of the classes. Raise InputError where an option has no
+    effect, this data has no template, or a class has no word.
     """
     if not predicts_words(cfg):
         unused = [name for name in ("template", "verbalisers") if getattr(cfg, name, None) is not None]
@@ -224,19 +224,19 @@ def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
         return
     if task_cfg.regression_target:
         raise InputError("--predict-with mlm is for classes, and --regression-target for scores: leave one of them out")
-    known = PUBLISHED.get((record.task or "").lower(), Published("", {}))
+    published = PUBLISHED.get((record.task or "").lower(), Published("", {}))
     labels = record.labels or []
-    if not (cfg.template or known.template) or cfg.verbalisers is None and set(labels) != set(known.words):
+    if not (cfg.template or published.template) or cfg.verbalisers is None and set(labels) != set(published.words):
         raise InputError(
-            f"--predict-with mlm: {task_cfg.data} (labels {listed(labels)}) is of no task with a published template "
-            f"and these labels ({', '.join(PUBLISHED)}): give --template, such as "
+            f"--predict-with mlm: LPT has no template for the task and the labels of {task_cfg.data} "
+            f"({listed(labels)}), only for {', '.join(PUBLISHED)}: give --template, such as "
             '"{0} It was <mask> .", and --verbalisers, a word for each class'
         )
     if cfg.verbalisers is None:
-        cfg.verbalisers = ",".join(known.words[label] for label in labels)
+        cfg.verbalisers = ",".join(published.words[label] for label in labels)
     else:
         cfg.verbalisers = ",".join(words_of_classes(cfg.verbalisers, labels, task_cfg.num_classes))
-    cfg.template = cfg.template or known.template
+    cfg.template = cfg.template or published.template
 
 
 def find_phrasing(
@@ -250,32 +250,32 @@ def find_phrasing(
 
 
 def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
-    """``bad,good`` in the order of the classes, or ``1=good,0=bad`` -> a word for each class.
+    """Return a word for each class, given ``bad,good`` in their order, or ``1=good,0=bad``; else raise InputError.
 
-    ``labels`` is empty where the data does not name the classes. Raise InputError unless there is one word for each.
+    ``labels`` is empty where the data does not name the classes.
     """
-    given = [part.strip() for part in text.split(",")]
-    if all("=" in part.strip("=") for part in given):
-        named = dict(part.rsplit("=", 1) for part in given)
-        once = sorted(named) == sorted(labels) and len(named) == len(given)
-        given = [named[label] for label in labels] if once else []
-    if len(given) != count or not all(given):
+    words = [part.strip() for part in text.split(",")]
+    if all("=" in part.strip("=") for part in words):
+        named = dict(part.rsplit("=", 1) for part in words)
+        once = sorted(named) == sorted(labels) and len(named) == len(words)
+        words = [named[label] for label in labels] if once else []
+    if len(words) != count or not all(words):
         raise InputError(
             f"--verbalisers {text}: give one word for each of the {count} classes ({listed(labels)}), in their order "
             "or by name, as in 0=bad,1=good"
         )
-    return given
+    return words
 
 
 def verbaliser_tokens(text: str, encoder: Encoder) -> list[int]:
-    """Token of each of the words ``bad,good`` behind a space; raise InputError unless each has one of its own."""
+    """Return the token of each word of ``bad,good`` behind a space; raise InputError unless each has another one."""
     tokens: dict[int, str] = {}
     for word in text.split(","):
         with naming(f"--verbalisers {text}"):
             ids = encoder.encode_part(f" {word}")
         if len(ids) != 1 or ids[0] in tokens:
             pieces = ", ".join(repr(piece) for piece in encoder.decode([[number] for number in ids]))
-            found = f"{len(ids)} tokens ({pieces})" if len(ids) != 1 else f"the token of {tokens[ids[0]]!r}, too"
-            raise InputError(f"--verbalisers {text}: {word!r} is {found}: use different words of one token")
+            reason = f"{len(ids)} tokens ({pieces})" if len(ids) != 1 else f"the token of {tokens[ids[0]]!r}, too"
+            raise InputError(f"--verbalisers {text}: {word!r} is {reason}: give different words of one token")
         tokens[ids[0]] = word
     return list(tokens)

@@ -1,4 +1,4 @@
-"""Options with which a training would be another than was asked for; options whose text is Python are read, not run."""
+"""Options that would make another training than was asked for; options whose text is Python are read, not run."""
 
 import ast
 import contextlib
@@ -7,7 +7,6 @@ from typing import Any
 
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
-from omegaconf import OmegaConf
 
 from preprocess.flags import flag_name
 
@@ -22,7 +21,7 @@ PAIRS = {"adam_betas": "(0.9, 0.98)", "adamax_betas": "(0.9, 0.999)", "adafactor
 
 
 def check_arguments(args: Namespace) -> None:
-    """Raise InputError for an option of our task, before anything is read or built."""
+    """Raise InputError for an option that does not fit our task, before anything is read or built."""
     if getattr(args, "task", None) != TASK:
         return
     for option in PAIRS:
@@ -39,12 +38,12 @@ def check_arguments(args: Namespace) -> None:
             raise InputError("--lr is missing: give 1e-3, a rate that most prompts train well with")
         if ":" in args.data:
             raise InputError(f"data folder {args.data}: fairseq-train ends its name at the colon: give it another")
-        # the task knows the training set by its name
+        # The task knows the training set by its name: its pairs are exchanged, and its questions may be split up.
         if not args.train_subset.startswith(TRAIN):
             raise InputError(
                 f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"
             )
-        # fairseq has one iterator of a split: a validation would use up the batches of the training
+        # fairseq has one iterator for each split: a validation would use up the batches of the training.
         training = [split for split in args.valid_subset.split(",") if split.startswith(TRAIN)]
         if training:
             raise InputError(
@@ -53,45 +52,36 @@ def check_arguments(args: Namespace) -> None:
             )
 
 
-def check_configuration(cfg: Any) -> None:
-    """``check_arguments`` for a training that hydra has composed, whose options stand in a section for each part."""
-    # a part that declares no dataclass, such as --optimizer sgd, has all arguments for its section
-    whole = {name: vars(part) if isinstance(part, Namespace) else part for name, part in cfg.items()}
-    sections = {name: part for name, part in whole.items() if isinstance(part, dict) or OmegaConf.is_dict(part)}
-    parts = {name: part["_name"] for name, part in sections.items() if "_name" in part}
-    check_arguments(Namespace(**{key: value for part in sections.values() for key, value in part.items()} | parts))
-
-
 def trains(args: Namespace) -> bool:
-    """Return whether they are of a training: others name what was trained."""
+    """Return whether these are arguments of a training; others name what was trained."""
     return getattr(args, "path", None) is None and hasattr(args, "stop_min_lr")
 
 
 def literal(text: str) -> Any:
-    """Return the value that a text is as Python writes it, and None for any other text."""
+    """Return the value of a Python literal, and None for any other text."""
     with contextlib.suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return ast.literal_eval(text)
     return None
 
 
 def parse_pair(option: str, text: str) -> tuple[float, float]:
-    """Return the two numbers of one of ``PAIRS``; raise InputError for what is no pair of shares."""
-    with contextlib.suppress(TypeError, ValueError):  # of other values than two numbers
+    """Return the two numbers of one of ``PAIRS``; raise InputError unless they are two shares below 1."""
+    with contextlib.suppress(TypeError, ValueError):  # no two numbers
         first, second = literal(text)
         if 0 <= first < 1 and 0 <= second < 1:
             return float(first), float(second)
     flag, example = flag_name(option), PAIRS[option]
-    raise InputError(f"{flag} {text:.80} is no pair of shares: give two below 1, such as '{example}'")
+    raise InputError(f"{flag} {text:.80} is not a pair of shares: give two numbers below 1, such as '{example}'")
 
 
 def parse_overrides(text: str | None) -> dict[str, Any]:
-    """Return what --model-overrides says; raise InputError for what is no such option, or makes another model."""
+    """Return the options in --model-overrides; raise InputError for unknown ones, and for those that were trained."""
     what = f"--model-overrides {text}"
-    found = {} if text is None else literal(text)
-    if not isinstance(found, dict):
-        raise InputError(f"{what} is no dictionary: write \"{{'backbone': 'NEW/model.pt'}}\"")
-    check_overrides(found, what)
-    trained = next((name for name in {**found, **found.get("model", {})} if name in FIXED["model"]), None)
+    overrides = {} if text is None else literal(text)
+    if not isinstance(overrides, dict):
+        raise InputError(f"{what} is not a dictionary: write \"{{'backbone': 'NEW/model.pt'}}\"")
+    check_overrides(overrides, what)
+    trained = next((name for name in {**overrides, **overrides.get("model", {})} if name in FIXED["model"]), None)
     if trained is not None:
-        raise InputError(f"{what}: {shown(trained)} is what the model was trained with: leave it out")
-    return found
+        raise InputError(f"{what}: the model was trained with its {shown(trained)}: leave that out")
+    return overrides

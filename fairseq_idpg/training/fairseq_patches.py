@@ -1,7 +1,7 @@
 """The functions of fairseq that are replaced, because fairseq has no extension point there.
 
-Runs of other tasks in the same process are as they would be without this package. What is replaced for all of them is
-right for all; the others ask whose run, or whose file, it is. What belongs to a training is bound to its own trainer.
+Runs of other tasks in the same process stay as they are without this package. Some replacements are right for every
+run; the others ask whose run, or whose file, it is. What belongs to a training is bound to its own trainer.
 """
 
 import functools
@@ -30,7 +30,7 @@ from ..models.short_form import complete_arguments
 from ..names import TASK
 from ..saving.reading import holds_ours, load_state
 from ..saving.torch_files import copy_whole, leftovers, save_whole
-from .arguments import check_arguments, check_configuration, parse_overrides, trains
+from .arguments import check_arguments, parse_overrides, trains
 from .kept_options import KeptOptions
 from .lock import NAME as LOCK
 from .lock import hold
@@ -50,13 +50,11 @@ logger = logging.getLogger(__name__)
 
 REPLACED_BY = "replaced_by"
 HIDDEN_FROM_COMPILER = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
-HIDDEN = "__dynamo_disable"  # where torch keeps, with a method, what it makes of it for its compiler
-PROGRESS = ("params", "lr", "lr_old")  # what is no option in a group; nag remembers the rate of its last update
-ANY_ERROR_IN_THEM = "Cannot load model parameters from checkpoint"  # what fairseq says of any error in them
+PROGRESS = ("params", "lr", "lr_old")  # a group's entries that are no options; lr_old is nag's rate of the last update
 
 
 class OwnRun:
-    """What this process reads for a run of our task, whatever stands in the file."""
+    """The checkpoints that this process reads for a run of our task, whatever stands in them."""
 
     validated: str | None = None  # the checkpoint that fairseq-validate was asked for
     training = False  # whether a training of ours looks for the checkpoint that it begins with
@@ -69,27 +67,23 @@ def install() -> None:
       checkpoint_last.pt, with which training cannot go on.
     - ``checkpoint_utils.torch_persistent_save``: it renames a file whose bytes may not have reached the disk, and on a
       full disk it writes three times into the same file. A checkpoint of ours gets its checksums here.
-    - ``checkpoint_utils.checkpoint_paths``: it does not see the files of scores below 0, a correlation's, so that
-      --keep-best-checkpoints keeps them all.
 
     And for our own runs and files:
 
-    - ``checkpoint_utils.load_checkpoint_to_cpu``: what it reads is built as it says, strings in it evaluated as Python;
-      and it keeps the criterion of the training where fairseq-validate asks for another.
-    - ``checkpoint_utils.load_checkpoint``, the last thing before training and the only one that knows its whole
-      configuration, fairseq-hydra-train's too: it lets two trainings write into one folder, starts anew where
-      --restore-file is missing, and goes on with options of any kind. Here a trainer gets what is bound to it.
-    - ``convert_namespace_to_omegaconf`` in fairseq-train and fairseq-validate, the first that sees all arguments: it
-      evaluates --model-overrides, and starts a process for each GPU, whose batches may not be as many.
+    - ``checkpoint_utils.load_checkpoint_to_cpu``: it builds whatever a file names and evaluates strings in it as
+      Python. It keeps the criterion of the training where fairseq-validate asks for another.
+    - ``checkpoint_utils.load_checkpoint``, which fairseq calls last before it trains: it lets two trainings write into
+      one folder, starts anew where --restore-file is missing, and goes on with any other options.
+    - ``convert_namespace_to_omegaconf`` of fairseq-train and fairseq-validate, the first that sees all arguments: it
+      evaluates --model-overrides, and validates in a process for each GPU, whose batches may differ in number.
     - ``fairseq_cli.train.train``: a training that has ended, started again, makes one more update and saves it.
     - ``sys.excepthook``, if one of fairseq's commands runs in this process: bad input ends in one line.
 
-    And four methods of torch's optimizers, until somebody imports its compiler (``import_no_compiler``).
+    And four methods of torch's optimizers, see ``import_no_compiler``.
     """
     import_no_compiler()
-    _replace(PathManager, "copy", copy_whole, staticmethod)
+    _replace(PathManager, "copy", copy_whole)
     _replace(checkpoint_utils, "torch_persistent_save", save_whole)
-    _replace(checkpoint_utils, "checkpoint_paths", _checkpoint_paths)
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _read_checkpoint)
     _replace(checkpoint_utils, "load_checkpoint", _start)
     for command in loaded_commands("convert_namespace_to_omegaconf"):
@@ -99,13 +93,13 @@ def install() -> None:
         _replace(command, "train", _train)
 
 
-def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda function: function) -> None:
+def _replace(owner: Any, name: str, ours: Callable) -> None:
     """Replace ``owner.name`` with ``ours(theirs, ...)``, unless that was done before."""
     theirs = getattr(owner, name)
     if getattr(theirs, REPLACED_BY, None) is not ours:
         replacement = functools.wraps(theirs)(functools.partial(ours, theirs))
         setattr(replacement, REPLACED_BY, ours)
-        setattr(owner, name, kind(replacement))
+        setattr(owner, name, staticmethod(replacement) if isinstance(owner, type) else replacement)
 
 
 def _bind(owner: Any, name: str, ours: Callable) -> None:
@@ -114,13 +108,13 @@ def _bind(owner: Any, name: str, ours: Callable) -> None:
 
 
 def bind_trainer(trainer: Trainer) -> None:
-    """Bind to a trainer of ours, and to each optimizer and schedule that it builds:
+    """Bind to a trainer of ours, and to each optimizer and schedule that it builds, what fairseq does otherwise:
 
     - ``train_step``: fairseq leaves a whole group of --update-freq out of the count where its last batch is empty.
-    - ``clip_grad_norm``: what follows a gradient that is not finite is a crash.pt and a traceback.
+    - ``clip_grad_norm``: a gradient that is not finite leaves a crash.pt and a traceback.
     - ``save_checkpoint``: bad input that ends a training step leaves a crash.pt.
-    - the optimizer's ``load_state_dict``: weight decay, betas and the like are those of the checkpoint, not those that
-      the options say today, which its own docstring prefers.
+    - the optimizer's ``load_state_dict``: weight decay, betas and the like come from the checkpoint, not from today's
+      options, which its own docstring prefers.
     - ``AMPOptimizer.step``: it divides the gradient by the loss scale a second time.
     - ``state_dict`` and ``load_state_dict`` of a plateau's schedule, see ``load_plateau``.
     """
@@ -128,11 +122,12 @@ def bind_trainer(trainer: Trainer) -> None:
     _bind(trainer, "clip_grad_norm", clip_grad_norm)
     _bind(trainer, "save_checkpoint", _save_training)
     _bind(trainer, "_build_optimizer", _build_optimizer)
-    trainer._optimizer = trainer._lr_scheduler = None  # built anew when they are asked for
+    # what was built without them is built anew when it is asked for
+    trainer._optimizer = trainer._lr_scheduler = None
 
 
-def _build_optimizer(theirs: Callable, trainer: Trainer) -> None:
-    theirs()
+def _build_optimizer(build: Callable, trainer: Trainer) -> None:
+    build()
     bind_optimizer(trainer._optimizer)
     if isinstance(trainer._lr_scheduler, ReduceLROnPlateauLRSchedule):
         _bind(trainer._lr_scheduler, "state_dict", plateau_state)
@@ -148,32 +143,26 @@ def bind_optimizer(optimizer: FairseqOptimizer) -> None:
     _bind(optimizer, "load_state_dict", _load_optimizer)
 
 
-def _checkpoint_paths(
-    theirs: Callable, path: str, pattern: str = r"checkpoint(\d+)\.pt", keep_match: bool = False
-) -> Any:
-    return theirs(path, pattern.replace(r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"), keep_match)
-
-
 def _read_checkpoint(
-    theirs: Callable,
+    read: Callable,
     path: str,
     arg_overrides: dict[str, Any] | None = None,
     load_on_all_ranks: bool | None = None,
 ) -> dict[str, Any]:
     local = PathManager.get_local_path(path)
     if not (OwnRun.training or path == OwnRun.validated or holds_ours(local)):
-        return theirs(path, arg_overrides, bool(load_on_all_ranks))
-    # the trainer alone says on which ranks it loads; it takes weights and progress and builds nothing
+        return read(path, arg_overrides, bool(load_on_all_ranks))
+    # The trainer alone says on which ranks it loads. It takes weights and progress and builds nothing; other processes
+    # get them through torch.load, which takes no OmegaConf object.
     if load_on_all_ranks is not None:
-        # what the first process hands to the others passes through torch.load, which takes no OmegaConf object
         return {**load_state(local, "checkpoint", arg_overrides, builds=False), "cfg": None}
     state, overrides = load_state(local, "checkpoint", arg_overrides), arg_overrides or {}
-    asked, cfg = overrides.get("criterion"), state["cfg"]
-    # another criterion; fairseq takes its options alone over
-    if asked in CRITERION_DATACLASS_REGISTRY and asked != cfg.criterion._name:
-        options = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY[asked])
+    criterion, cfg = overrides.get("criterion"), state["cfg"]
+    # fairseq-validate may ask for another criterion, of which fairseq takes over the options and not the name
+    if criterion in CRITERION_DATACLASS_REGISTRY and criterion != cfg.criterion._name:
+        options = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY[criterion])
         with open_dict(options):
-            options._name = asked
+            options._name = criterion
         cfg.criterion = OmegaConf.merge(options, {name: overrides[name] for name in options if name in overrides})
     return state
 
@@ -183,111 +172,91 @@ def is_ours(trainer: Any) -> bool:
     return getattr(trainer.cfg.task, "_name", None) == TASK
 
 
-def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
+def _start(load_checkpoint: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     if not is_ours(trainer):
-        return theirs(cfg, trainer, **iterator)
-    check_configuration(trainer.cfg)
+        return load_checkpoint(cfg, trainer, **iterator)
     install()  # fairseq-train may not have been imported before
     bind_trainer(trainer)
     resumes = will_resume(cfg, trainer.checkpoint_suffix)
     writes = not cfg.no_save and trainer.is_data_parallel_master
-    # one writer to a folder, which sweeps up what a kill has left there
+    # One process writes to a folder; it removes what a kill has left there.
     if writes:
         hold(cfg.save_dir)
         for leftover in leftovers(cfg.save_dir):
             leftover.unlink()
-    # fairseq keeps the best score as an attribute of a function: this one is of another training of this process
+    # fairseq keeps the best score as an attribute of a function: another training of this process may have left one.
     memory = vars(checkpoint_utils.save_checkpoint)
     memory.pop(BEST, None)
-    # the model's checkpoints hold these sections, which compare and restore as they are loaded
+    # The model's checkpoints hold these sections, which compare and restore as they are loaded.
     kept = getattr(trainer.get_model(), "kept", None)
     if kept is not None:
         kept.update(run=KeptOptions(trainer.cfg, resumes), patience=KeptPatience(resumes and not cfg.reset_meters))
     OwnRun.training = True
     try:
-        extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
+        extra_state, epoch_itr = load_checkpoint(cfg, trainer, **iterator)
     finally:
         OwnRun.training = False
     if trainer.cfg.dataset.curriculum:  # fairseq's one loader for all epochs would shuffle none of them
         epoch_itr.reuse_dataloader = False
-    # within an update fairseq would leave out the epoch's last batch, and then train all of it
-    epoch, batches = epoch_itr.epoch, epoch_itr.iterations_in_epoch
-    update_freq = trainer.cfg.optimization.update_freq
-    frequency = update_freq[min(epoch, len(update_freq)) - 1]
-    if batches % frequency:
-        raise InputError(
-            f"the checkpoint to go on from stands after {batches} batches of epoch {epoch}, within an update of "
-            f"--update-freq {frequency}: give the one it was trained with, or another --save-dir"
-        )
-    # the trainer's own count of updates needs the optimizer's state, which a checkpoint may lack
+    # The trainer counts updates in the optimizer's state, which a checkpoint may lack.
     history = trainer._optim_history if resumes else []
-    trainer.updates_before = max((part["num_updates"] for part in history[-1:]), default=0)
+    trainer.updates_before = history[-1]["num_updates"] if history else 0
     if resumes:
         catch_up_plateau(trainer, extra_state, anew=cfg.reset_lr_scheduler)
     else:
-        trainer._previous_training_time = 0  # fairseq adds that of the training whose weights are the start
-        memory.pop(BEST, None)  # with --reset-dataloader alone it is that of other data
+        # fairseq would go on with hours and best score of the training whose weights are the start
+        trainer._previous_training_time = 0
+        memory.pop(BEST, None)
     if writes:
         warn_of_lost_files(cfg, trainer.checkpoint_suffix, memory.get(BEST))
     return extra_state, epoch_itr
 
 
-def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
+def _train(train_epoch: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
     if is_ours(trainer):
         updates = max(trainer.get_num_updates(), trainer.updates_before)
         reason = ended(cfg, updates, trainer._previous_training_time / 3600)
         if reason is not None:
             logger.info("this training has ended already: %s", reason)
             return [None], True
-    return theirs(cfg, trainer, task, epoch_itr)
+    return train_epoch(cfg, trainer, task, epoch_itr)
 
 
 def _load_optimizer(
-    theirs: Callable, optimizer: Any, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
+    load: Callable, optimizer: Any, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
 ) -> None:
-    own = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
-    unknown = next((name for name in optimizer_overrides or {} if name not in own[0]), None)
-    if unknown is not None:  # it would change nothing
-        raise InputError(
-            f"--optimizer-overrides: {unknown!r:.80} is no option of this optimizer, which has {', '.join(own[0])}: "
-            "leave it out"
-        )
-    theirs(state_dict, optimizer_overrides)
-    for group, options in zip(optimizer.param_groups, own):
+    today = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
+    load(state_dict, optimizer_overrides)
+    for group, options in zip(optimizer.param_groups, today):
         group.update({**options, **(optimizer_overrides or {})})
 
 
-def _save_training(theirs: Callable, trainer: Trainer, filename: str, extra_state: dict[str, Any]) -> None:
-    if not filename.endswith("crash.pt"):
-        return theirs(filename, extra_state)
-    if isinstance(sys.exc_info()[1], InputError):
-        return  # no crash
-    try:
-        theirs(filename, extra_state)
-    except InputError as error:
-        logger.warning(error)  # the error that it tells of must not be hidden
+def _save_training(save: Callable, trainer: Trainer, filename: str, extra_state: dict[str, Any]) -> None:
+    if not (filename.endswith("crash.pt") and isinstance(sys.exc_info()[1], InputError)):
+        save(filename, extra_state)
 
 
-def _train_step(theirs: Callable, trainer: Trainer, samples: list[Any], *args: Any, **kwargs: Any) -> Any:
-    """Put empty batches first (a process with fewer batches gets them): our task counts nothing of them."""
-    return theirs(sorted(samples, key=bool), *args, **kwargs)
+def _train_step(step: Callable, trainer: Trainer, samples: list[Any], *args: Any, **kwargs: Any) -> Any:
+    # A process with fewer batches than the others gets empty ones. fairseq asks the last batch of the group whether the
+    # group counts; our task counts nothing of an empty one, so these come first.
+    return step(sorted(samples, key=bool), *args, **kwargs)
 
 
-def _step_of_amp(theirs: Callable, optimizer: AMPOptimizer) -> None:
-    """``clip_grad_norm`` has divided in the name of torch's optimizer, and theirs asks in that of fairseq's."""
+def _step_of_amp(step: Callable, optimizer: AMPOptimizer) -> None:
+    # ``clip_grad_norm`` has divided for torch's optimizer. fairseq steps with its own, so torch would divide again.
     optimizer.scaler.step(optimizer.optimizer)
     optimizer.scaler.update()
 
 
-def _convert(theirs: Callable, args: Any) -> Any:
+def _convert(convert: Callable, args: Any) -> Any:
     OwnRun.validated = None
     if getattr(args, "task", None) != TASK:
-        return theirs(args)
+        return convert(args)
     end_at_once()
     complete_arguments(args)
     check_arguments(args)
     if trains(args):
-        # which fairseq opens in the midst of its own work
+        # fairseq opens these only after it has read the data
         for option, path in {"--save-dir": os.path.join(args.save_dir, LOCK), "--log-file": args.log_file}.items():
             if path:
                 check_output(Path(path), option)
@@ -295,39 +264,31 @@ def _convert(theirs: Callable, args: Any) -> Any:
         if not args.path or not os.path.exists(args.path):
             raise InputError(f"--path {args.path} is not a file: give a checkpoint that fairseq-train saved")
         OwnRun.validated = args.path
-        parse_overrides(args.model_overrides)  # which is evaluated as Python next
+        parse_overrides(args.model_overrides)  # fairseq evaluates it as Python next
         if args.distributed_init_method is None:
             args.distributed_world_size = 1
-    return theirs(args)
+    return convert(args)
 
 
-def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
-    """Print one line for bad input, whether this process met it or one that it started."""
-    line = None
-    if isinstance(error, InputError) or isinstance(error.__context__, InputError) and ANY_ERROR_IN_THEM in str(error):
-        line = str(error if isinstance(error, InputError) else error.__context__)
-    elif isinstance(error, ProcessRaisedException):
+def _say(show_traceback: Callable, kind: Any, error: BaseException, trace: Any) -> None:
+    """Print one line for bad input that this process met, or one that it started."""
+    if isinstance(error, ProcessRaisedException):
         line = find_input_error(str(error))
+    else:
+        # fairseq's trainer puts an error of its own around any that a checkpoint meets
+        line = next((str(each) for each in (error, error.__context__) if isinstance(each, InputError)), None)
     if line is None:
-        return theirs(kind, error, trace)
+        return show_traceback(kind, error, trace)
     print(f"fairseq_idpg: {one_line(line)}", file=sys.stderr)
 
 
 def import_no_compiler() -> None:
-    """Let optimizers not import torch's compiler; once somebody else has, they are as torch made them.
+    """Let optimizers not import torch's compiler, which takes longer than the rest of a short training's start.
 
-    torch hides some methods of an optimizer from its compiler, and to do so imports all of it at the first call of one.
-    That takes longer than all else that a short training does before its first update.
+    torch hides some methods of an optimizer from its compiler, and imports all of it at the first call of one. Where it
+    keeps what it hides, it now finds the method itself.
     """
     for name in HIDDEN_FROM_COMPILER:
-        theirs = getattr(Optimizer, name)
-        function = getattr(theirs, "__wrapped__", None)
-        if function is not None and not hasattr(function, HIDDEN):
-            setattr(function, HIDDEN, functools.partial(_until_imported, theirs, function))
-
-
-def _until_imported(theirs: Callable, function: Callable, *args: Any, **kwargs: Any) -> Any:
-    if "torch._dynamo" not in sys.modules:
-        return function(*args, **kwargs)
-    vars(function).pop(HIDDEN, None)  # so that torch makes its own
-    return theirs(*args, **kwargs)
+        method = getattr(getattr(Optimizer, name), "__wrapped__", None)
+        if method is not None and not hasattr(method, "__dynamo_disable"):
+            setattr(method, "__dynamo_disable", method)

@@ -1,4 +1,4 @@
-"""A training that goes on must be the one that was started: its checkpoint keeps options and data to compare."""
+"""Options and data in a checkpoint, with which a training that goes on is compared."""
 
 import hashlib
 import logging
@@ -19,7 +19,7 @@ from ..saving.configuration import as_options
 
 logger = logging.getLogger(__name__)
 
-# With other values of these, tensors of the same shape mean something else.
+# With another value of these, tensors of the same shape mean something else.
 METHOD = ("method", *(name for name, option in METHOD_OPTIONS.items() if not option.metadata["changeable"]))
 # With another value of these, the weights would be of no single setting.
 FIXED = {
@@ -45,22 +45,20 @@ CHANGEABLE = {
         *(name for name, option in METHOD_OPTIONS.items() if option.metadata["changeable"]),
     ),
 }
-INITIAL = ("head_init_from", "prompt_init_from")
 WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names
 PRECISION = "an optimizer of"
-PLATEAU = "reduce_lr_on_plateau"
 
 
 class KeptOptions:
     """Options and data of a training, compared with those of the checkpoint that it goes on from.
 
-    ``cfg``: fairseq's whole configuration, as the model has completed it. ``resumes``: whether the checkpoint is gone
-    on with; a start from its weights may be of any training, and says what the method was there.
+    ``cfg``: fairseq's whole configuration, as the model has completed it. ``resumes``: whether training goes on with
+    the checkpoint; otherwise it starts from the weights alone, which may be those of any training.
     """
 
     def __init__(self, cfg: Any, resumes: bool):
         plain: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
-        # a section without a dataclass, that of --optimizer sgd, has no options of its own
+        # The section of an optimizer without a dataclass, such as sgd, is no dictionary.
         options = {section: as_options(value) for section, value in plain.items()}
         self.resumes = resumes
         self.model = options["model"]
@@ -73,7 +71,7 @@ class KeptOptions:
             PRECISION: optimizer_precision(options["common"]),
             **data_fingerprints(options["task"]["data"], options["dataset"]),
         }
-        if schedule == PLATEAU and not self.renewed:  # whose rate is the one that the checkpoint holds
+        if schedule == "reduce_lr_on_plateau" and not self.renewed:  # its rate is the checkpoint's
             self.fixed["--lr"] = options["optimization"]["lr"]
         whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
         self.changeable = {**by_flag(options, whole), **by_flag(options, CHANGEABLE)}
@@ -107,21 +105,22 @@ class KeptOptions:
             )
 
     def _check_start(self, fixed: dict[str, Any]) -> None:
-        """Raise InputError where a file names the start of head or prompt; warn of another method, other starts."""
+        """Raise InputError where a file is named as the start of head or prompt; warn of another method."""
         own = by_flag({"model": self.model}, {"model": METHOD})
-        others = differences(*({name: value for name, value in of.items() if value is not None} for of in (fixed, own)))
-        if others:
+        theirs, ours = ({name: value for name, value in each.items() if value is not None} for each in (fixed, own))
+        if others := differences(theirs, ours):
             logger.warning("training starts from weights of another method: they had %s", "; ".join(others))
-        for name in INITIAL:
+        for name in ("head_init_from", "prompt_init_from"):
             if self.model.get(name):
                 raise InputError(
                     f"{flag_name(name)} {self.model[name]} has no effect: head and prompt are those of the checkpoint "
                     "that training starts from (--finetune-from-model, or --restore-file with --reset-optimizer): "
                     "leave one of them out"
                 )
-        usual = find_preset(self.model["method"]).defaults if self.model.get("method") else {}
+        # Other starting values have no effect either, but name no file that would seem to be read.
+        defaults = find_preset(self.model["method"]).defaults if self.model.get("method") else {}
         starting = [name for name, option in METHOD_OPTIONS.items() if option.metadata["starting"]]
-        unused = [name for name in starting if self.model.get(name) not in (None, usual.get(name))]
+        unused = [name for name in starting if self.model.get(name) not in (None, defaults.get(name))]
         if unused:
             logger.warning(
                 "without effect: %s, as weights are those of the checkpoint that training starts from",
@@ -130,7 +129,7 @@ class KeptOptions:
 
 
 def by_flag(options: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of some sections, by flag."""
+    """Return flag -> value of the options ``names`` of each section."""
     return {
         flag_name(name): options[section][name]
         for section in names
@@ -140,7 +139,7 @@ def by_flag(options: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, A
 
 
 def optimizer_precision(common: Mapping[str, Any]) -> str:
-    """Return what fairseq's choice among its optimizers depends on, each of which reads its own checkpoints alone."""
+    """Return which kind of optimizer fairseq takes; each kind reads its own checkpoints alone."""
     if not (common.get("fp16") or common.get("bf16") or common.get("amp")):
         return "float32"
     if common.get("memory_efficient_fp16") or common.get("memory_efficient_bf16"):
@@ -149,9 +148,9 @@ def optimizer_precision(common: Mapping[str, Any]) -> str:
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """Return ``--seed 1, now 2`` for everything that both know and that differs."""
-    both = [name for name in ours if name in theirs]
-    return [f"{name} {_short(theirs[name])}, now {_short(ours[name])}" for name in both if theirs[name] != ours[name]]
+    """Return ``--seed 1, now 2`` for each value that both know and that differs."""
+    changed = [name for name in ours if name in theirs and theirs[name] != ours[name]]
+    return [f"{name} {_short(theirs[name])}, now {_short(ours[name])}" for name in changed]
 
 
 def _short(value: Any) -> str:
@@ -159,7 +158,7 @@ def _short(value: Any) -> str:
 
 
 def data_fingerprints(folder: str, dataset: Mapping[str, Any]) -> dict[str, str]:
-    """Return the SHA-256, shortened, of what training reads and of what chooses its best checkpoint."""
+    """Return shortened SHA-256 of the data that training reads, and of those that choose its best checkpoint."""
     training, validation = map(re.escape, (dataset["train_subset"], dataset["valid_subset"].split(",")[0]))
     joined = r"\d*" if dataset.get("combine_valid_subsets") else ""
     return {
@@ -169,7 +168,7 @@ def data_fingerprints(folder: str, dataset: Mapping[str, Any]) -> dict[str, str]
 
 
 def split_fingerprint(folder: str, split: str) -> str:
-    """Return the SHA-256 of the files of all splits whose names the expression ``split`` matches."""
+    """Return the SHA-256 of the files of all splits whose names match the regular expression ``split``."""
     wanted = re.compile(rf"{split}\.(bin|idx|label)|dict\.txt")
     digest = hashlib.sha256()
     for part in ("input0", "input1", "label"):

@@ -12,27 +12,23 @@ from ..errors import InputError
 logger = logging.getLogger(__name__)
 
 NAME = ".training.lock"
-_held: dict[str, int] = {}  # path of a lock -> the open file that holds it
+_held: dict[str, int] = {}  # path of a lock -> descriptor of the open file that holds it
 
 
 def hold(folder: str) -> None:
     """Keep other trainings out of ``folder`` until this process ends; raise InputError where another process holds it.
 
-    The lock belongs to an open file (flock), so that the system releases it and nothing has to be removed after a kill.
-    A process that trains twice keeps its lock.
+    The lock belongs to an open file (flock), so that the system releases it after a kill.
     """
     path = os.path.join(os.path.realpath(folder), NAME)
     if path in _held:
-        # a folder may have been removed and made again
-        with contextlib.suppress(OSError):
-            if os.path.samestat(os.stat(path), os.fstat(_held[path])):
-                return
+        # This process has trained here before; the folder may have been removed and made again since.
         os.close(_held.pop(path))
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.pread(file, 200, 0).decode(errors="replace") or "it did not say which"
+        holder = os.pread(file, 200, 0).decode(errors="replace")
         os.close(file)
         raise InputError(
             f"--save-dir {folder} belongs to a training that is still running ({holder}): wait for its end, or give "
@@ -51,7 +47,7 @@ def hold(folder: str) -> None:
 
 
 def _leave_to_parent() -> None:
-    """Let a forked child (a worker that loads data) not keep the lock when its parent has ended."""
+    """Close the locks in a forked child, such as a worker that loads data, which may outlive its parent."""
     for file in _held.values():
         os.close(file)
     _held.clear()

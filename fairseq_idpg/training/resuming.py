@@ -1,13 +1,9 @@
-"""Where a stopped training goes on: its checkpoint, its counts of early stopping and of a plateau, or not at all.
-
-Whether it is the same training, ``kept_options`` says.
-"""
+"""Where a stopped training goes on: its checkpoint, its counts of early stopping and of a plateau, or not at all."""
 
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -31,9 +27,9 @@ def loaded_commands(function: str) -> Iterator[ModuleType]:
 
 
 def will_resume(cfg: Any, suffix: str) -> bool:
-    """Return whether fairseq goes on with the checkpoint that it is about to read, or starts from its weights.
+    """Return whether fairseq goes on with the checkpoint that it is about to read, or only starts from its weights.
 
-    ``cfg``: fairseq's options of checkpoints; ``suffix``: what their names end with in this process. Raise InputError
+    ``cfg``: fairseq's options of checkpoints; ``suffix``: the end of their names in this process. Raise InputError
     where --restore-file, --continue-once or --finetune-from-model is missing: fairseq would start anew.
     """
     option, named = "--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt")
@@ -41,8 +37,8 @@ def will_resume(cfg: Any, suffix: str) -> bool:
         # fairseq takes the checkpoint in --save-dir, or the first of these
         others = {"--continue-once": cfg.continue_once, "--finetune-from-model": cfg.finetune_from_model}
         begun = os.path.exists(os.path.join(cfg.save_dir, named))
-        found = [] if begun else [(flag, path) for flag, path in others.items() if path is not None]
-        option, named = found[0] if found else (option, None)
+        starts = [] if begun else [(flag, path) for flag, path in others.items() if path is not None]
+        option, named = starts[0] if starts else (option, None)
     if named is not None and not os.path.isfile(named):
         raise InputError(
             f"{option} {named} is not a file: give the path of a checkpoint, or leave it out to go on from --save-dir "
@@ -54,7 +50,7 @@ def will_resume(cfg: Any, suffix: str) -> bool:
 def warn_of_lost_files(cfg: Any, suffix: str, best: float | None) -> None:
     """Warn where checkpoints in --save-dir are left aside, or will be replaced by worse ones.
 
-    ``best``: the score that the next validation is compared with; None: it is the first. Else see ``will_resume``.
+    ``best``: the score that the next validation is compared with, if there is one.
     """
     last_file, best_file = (os.path.join(cfg.save_dir, f"checkpoint_{name}{suffix}.pt") for name in ("last", "best"))
     named = cfg.restore_file.replace(".pt", f"{suffix}.pt")
@@ -76,13 +72,14 @@ def _counters() -> Iterator[dict[str, Any]]:
         yield vars(command.should_stop_early)
 
 
-@dataclass
 class KeptPatience:
-    """How many validations in a row were no better, which fairseq forgets when it is started again."""
+    """Validations in a row that were no better, which fairseq forgets when it is started again.
 
-    resumes: bool  # the checkpoint that will be read is gone on with; otherwise its counter is not taken over
+    With ``resumes`` False the count of the checkpoint is not taken over.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self, resumes: bool):
+        self.resumes = resumes
         self._set({})
 
     def state_dict(self) -> dict[str, Any]:
@@ -104,7 +101,7 @@ class KeptPatience:
 def ended(cfg: Any, updates: int, hours: float) -> str | None:
     """Return why a training is over before it goes on, if it is; fairseq would make and save one more update or epoch.
 
-    ``hours``: those of its checkpoint; those since then differ from process to process.
+    ``hours`` are the checkpoint's; those since then differ from process to process.
     """
     if 0 < cfg.optimization.max_update <= updates:
         return f"{updates} updates are made, --max-update {cfg.optimization.max_update}"
@@ -119,26 +116,26 @@ def ended(cfg: Any, updates: int, hours: float) -> str | None:
 # --- a schedule that waits on a plateau --------------------------------------------------------------
 
 
-def plateau_state(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule) -> dict[str, Any]:
-    """Return fairseq's state, and how many epochs in a row were no better."""
-    return {**theirs(), BAD_EPOCHS: schedule.lr_scheduler.num_bad_epochs}
-
-
-def load_plateau(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule, state: dict[str, Any]) -> None:
-    """Load it; checkpoints of earlier versions do not say how many, which is 0 with the default --lr-patience 0.
+def plateau_state(state_dict: Callable, schedule: ReduceLROnPlateauLRSchedule) -> dict[str, Any]:
+    """Return fairseq's state, and how many epochs in a row were no better.
 
     The schedule lowers the learning rate once more than --lr-patience epochs in a row were no better. fairseq saves its
     best score alone, and it saves a checkpoint before it tells the schedule how the epoch ended.
     """
-    theirs(state)
+    return {**state_dict(), BAD_EPOCHS: schedule.lr_scheduler.num_bad_epochs}
+
+
+def load_plateau(load: Callable, schedule: ReduceLROnPlateauLRSchedule, state: dict[str, Any]) -> None:
+    """Load the state; a checkpoint of an earlier version lacks the count, 0 with the default --lr-patience 0."""
+    load(state)
     schedule.lr_scheduler.num_bad_epochs = state.get(BAD_EPOCHS, 0)
 
 
 def catch_up_plateau(trainer: Any, extra_state: dict[str, Any] | None, anew: bool) -> None:
     """Tell the schedule how the last epoch of the checkpoint ended; all other schedules count updates alone.
 
-    ``extra_state``: what fairseq has read of the checkpoint, if there is one. ``anew``: whether the schedule has
-    forgotten the checkpoint (--reset-lr-scheduler), of which the optimizer has taken the rate.
+    ``extra_state``: of the checkpoint, if there is one. ``anew``: whether the schedule has forgotten the checkpoint
+    (--reset-lr-scheduler), whose rate the optimizer has.
     """
     schedule = trainer.lr_scheduler
     if extra_state is None or not isinstance(schedule, ReduceLROnPlateauLRSchedule):

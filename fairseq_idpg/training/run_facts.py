@@ -1,4 +1,4 @@
-"""What is known of a training that is over: its scores, settings, data and versions, for a folder to share."""
+"""Facts of a training that is over, for a folder to share: its scores, settings, data and versions."""
 
 import json
 import math
@@ -21,8 +21,8 @@ from ..saving.tensors import EXTRA_STATE
 from .kept_options import data_fingerprints
 
 PACKAGES = ("torch", "numpy", "fairseq-fixed", "fairseq", "fairseq_idpg")
-RUN_RECORD, SCORED = "record.json", "checkpoint_best.pt"  # what run_scripts leaves of a run: scores, and of what
-# What a card says of a run, by its names there and in a checkpoint's configuration.
+RUN_RECORD, SCORED = "record.json", "checkpoint_best.pt"  # run_scripts leaves the scores of the one in the other
+# name of a fact on a card -> section and option of a checkpoint's configuration
 FACTS = {
     "seed": ("common", "seed"),
     "lr": ("optimization", "lr"),
@@ -35,45 +35,45 @@ OF_RECORD = ("seed", "lr", "metric", "k", "best_epoch", "seconds", "git", "finis
 
 
 def beside(checkpoint: str) -> str | None:
-    """Return the record of a run's best checkpoint; its scores are of no other that training has left there."""
+    """Return the record beside a run's best checkpoint; other checkpoints of the run have other scores."""
     path = Path(checkpoint).with_name(RUN_RECORD)
     return str(path) if Path(checkpoint).name == SCORED and path.is_file() else None
 
 
 def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], record: str | None) -> dict[str, Any]:
-    """Return scores, seed and settings: of the run's ``record``, and for the rest of the checkpoint.
+    """Return scores, seed and settings from the run's ``record``, and what it lacks from the checkpoint.
 
     ``data``: the folder that was trained on, as the command named it; ``dataset``: fairseq's options of its splits.
-    Raise InputError where the record cannot be read, is none, or has the scores of another checkpoint of the run.
+    Raise InputError where the record cannot be read, or has the scores of another checkpoint of the run.
     """
     cfg, extra = as_options(state.get("cfg")), as_options(state.get("extra_state"))
     settings = {name: plain(as_options(cfg.get(section)).get(option)) for name, (section, option) in FACTS.items()}
     score = plain(extra.get("val_loss"))
     scores = {"valid": {str(settings["metric"] or "loss"): score}} if isinstance(score, (int, float)) else {}
     if record is not None:
-        of_run = read_run_record(record)
+        run_record = read_run_record(record)
         history = state.get("optimizer_history")
         updates = as_options(history[-1]).get("num_updates") if isinstance(history, list) and history else None
-        scored = of_run.get("best_update")
+        scored = run_record.get("best_update")
         if None not in (scored, updates) and scored != updates:
             raise InputError(
                 f"{record} has the scores of a checkpoint after {shown(scored)} updates, and this one is after "
                 f"{shown(updates)}: name its own with --record, or move that one away"
             )
-        settings.update({name: plain(of_run[name]) for name in OF_RECORD if of_run.get(name) is not None})
-        scores, data = of_run["scores"], of_run.get("data", data)
-    # a relative path may lead elsewhere from here, and the folder may have been made again since
+        settings.update({name: plain(run_record[name]) for name in OF_RECORD if run_record.get(name) is not None})
+        scores, data = run_record["scores"], run_record.get("data", data)
+    # A relative path may lead elsewhere from here, and the folder may have been made again since.
     digest, fixed = None, as_options(as_options(state["model"].get(EXTRA_STATE, {}).get("run")).get("fixed"))
     if isinstance(data, str) and os.path.isdir(data):
-        found = data_fingerprints(data, {**vars(DatasetConfig()), **dataset})
-        digest = content_digest(Path(data)) if found.items() <= fixed.items() else None
+        fingerprints = data_fingerprints(data, {**vars(DatasetConfig()), **dataset})
+        digest = content_digest(Path(data)) if fingerprints.items() <= fixed.items() else None
     settings.update({name: settings[name] or None for name in ("max_epoch", "max_update")})  # 0: no limit
     facts = {"scores": scores, **settings, "data_sha256": digest}
     return {name: value for name, value in facts.items() if value is not None}
 
 
 def read_run_record(path: str) -> dict[str, Any]:
-    """Return a record with ``scores``: {split: {name: value}}; raise InputError where it cannot be read, or is none."""
+    """Return a record with ``scores``: {split: {name: value}}; raise InputError where the file is no such record."""
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
         scores = {
@@ -85,13 +85,13 @@ def read_run_record(path: str) -> dict[str, Any]:
         return {**record, "scores": scores}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
-            f"--record {path} is no record of a run, JSON with scores of splits by name ({reason_of(error)}): name "
-            "another file"
+            f"--record {path} is not a record of a run, which is JSON with scores of splits by name "
+            f"({reason_of(error)}): name another file"
         ) from None
 
 
 def plain(value: Any) -> Any:
-    """Return a number, a string or a list of these as JSON knows it; else None."""
+    """Return a number, a string or a list of these as JSON has it, and None for other values."""
     if isinstance(value, Tensor) and value.numel() == 1 or isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, (list, tuple)):
@@ -101,5 +101,5 @@ def plain(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Return those of Python and of the packages that are installed."""
+    """Return the versions of Python and of installed packages."""
     return {"python": platform.python_version(), **installed_versions(PACKAGES)}

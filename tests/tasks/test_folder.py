@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from fairseq_idpg.errors import InputError
-from tests.folders import write_folder, write_questions
+from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task
 
 
@@ -32,12 +32,3 @@ def test_shards_have_no_scores(tmp_path):
     task = make_task(folder, regression_target=True, num_classes=1)
     with pytest.raises(InputError, match="train.label has 6 labels for 8 "):
         task.load_dataset("train", combine=True)
-
-
-def test_questions_are_of_one_split(tmp_path):
-    folder = write_folder(tmp_path / "d", splits={"train": 6, "valid": 6, "valid1": 4})
-    make_task(folder).load_dataset("valid", combine=True)
-    write_questions(folder, "valid", [0, 0, 1, 1, 2, 2])
-    make_task(folder).load_dataset("valid")
-    with pytest.raises(InputError, match="--combine-valid-subsets: .*question/valid.tsv"):
-        make_task(folder).load_dataset("valid", combine=True)

@@ -8,11 +8,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.tasks.positions import check_tokens
-from fairseq_idpg.training.arguments import check_arguments, check_configuration, parse_overrides
+from fairseq_idpg.training.arguments import check_arguments, parse_overrides
 from fairseq_idpg.training.fairseq_patches import _convert
 from tests.folders import training_arguments
 from tests.helpers import dictionary
@@ -35,28 +34,16 @@ REFUSED = [  # what is given, and the option that the refusal names
 ]
 
 
-def composed(args):
-    """Without our own look at the arguments, which comes before."""
-    return getattr(convert_namespace_to_omegaconf, "__wrapped__", convert_namespace_to_omegaconf)(args)
-
-
 @pytest.mark.parametrize("given", TAKEN, ids=" ".join)
 def test_taken(given):
     args = training_arguments(*given)
     check_arguments(args)
-    check_configuration(composed(args))
 
 
 @pytest.mark.parametrize(("given", "named"), REFUSED, ids=[" ".join(given) for given, _ in REFUSED])
 def test_refused(given, named):
     with pytest.raises(InputError, match=named):
         check_arguments(training_arguments(*given))
-
-
-def test_refused_when_composed_by_hydra():
-    """As fairseq-hydra-train has it."""
-    with pytest.raises(InputError, match="--train-subset"):
-        check_configuration(composed(training_arguments("--train-subset", "dev")))
 
 
 def test_a_folder_whose_name_fairseq_would_cut():

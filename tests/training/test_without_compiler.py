@@ -20,13 +20,10 @@ optimizer = torch.optim.SGD([weight], lr=1.0)
 optimizer.zero_grad()
 assert "torch._dynamo" not in sys.modules
 import torch._dynamo
-optimizer.zero_grad()
+torch.compile(optimizer.zero_grad, backend="eager")()
 optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
 state = optimizer.state_dict()
 optimizer.load_state_dict(state)
-for name in ("zero_grad", "add_param_group", "state_dict", "load_state_dict"):
-    kept = getattr(getattr(torch.optim.Optimizer, name).__wrapped__, "__dynamo_disable")
-    assert kept.__module__.startswith("torch."), name
 print(len(state["param_groups"]))
 """
 
@@ -36,7 +33,7 @@ def output(code, *words):
     return subprocess.check_output(command, cwd=ROOT, text=True).splitlines()[-1]
 
 
-def test_torch_does_as_before_where_somebody_imports_it():
+def test_optimizers_work_where_somebody_imports_it():
     assert output("import sys\n" + COMPILED) == "2"
 
 

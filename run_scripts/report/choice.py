@@ -33,18 +33,19 @@ from .records import (
     kind_of,
 )
 
-# --- what was asked for --------------------------------------------------------------------------
+# --- the options -----------------------------------------------------------------------------------
 
 
 def add_choice_options(group: Any) -> None:
-    """Add the options of a ``Choice`` that reports and submissions have in common to a group of a parser."""
+    """Add the options of a ``Choice`` that reports and submissions share to a group of a parser."""
     add, places = group.add_argument, POSITIONS[PAIRS]
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}
-    add("--selection", choices=SELECTIONS, help="what their checkpoints were chosen on, see a task's script")
-    add("--backbone", **several, metavar="NAME", help="path or SHA-256 (or its end or beginning)")
-    of_kinds = "of all tasks, or of singles and of pairs"
+    add("--selection", choices=SELECTIONS, help="the examples that chose their checkpoints, see a task's script")
+    add("--backbone", **several, metavar="NAME", help="end of its path, or beginning of its SHA-256")
+    of_kinds = "of the prompt: one for all tasks, or one for single sentences and one for pairs"
     add("--position", **several, type=int, choices=places, metavar="P", help=of_kinds)
-    add("--supplementary-position", choices=["none", *map(str, places)], metavar="P", help="or none")
+    in_training = "of the prompt in supplementary training, or none"
+    add("--supplementary-position", choices=["none", *map(str, places)], metavar="P", help=in_training)
 
 
 FILTERS = ("tasks", "rows", "seeds", "selection", "backbone", "position", "supplementary_position")
@@ -52,31 +53,30 @@ FILTERS = ("tasks", "rows", "seeds", "selection", "backbone", "position", "suppl
 
 @dataclass(frozen=True)
 class Choice:
-    """What the command line says of the runs to take; None or () where nothing is said."""
+    """The runs that a command line asks for; None or () where it does not say."""
 
-    tasks: tuple[str, ...] = ()  # in the order of the columns; the paper's ten by default
-    rows: tuple[str, ...] = ()  # by default the paper's, and whatever else has runs
+    tasks: tuple[str, ...] = ()  # in the order of the columns; default: the paper's ten
+    rows: tuple[str, ...] = ()  # default: the paper's, and others with runs
     selection: str | None = None
     backbone: tuple[str, ...] = ()  # beginnings of SHA-256 fingerprints, or ends of paths
-    position: tuple[int, ...] = ()  # downstream, for both kinds of tasks, or of single sentences and of pairs
+    position: tuple[int, ...] = ()  # in the task: one for all, or one for single sentences and one for pairs
     supplementary_position: str | None = None  # in supplementary training, or "none"
-    prompt_length: int | None = None  # of rows with runs of several
-    seeds: tuple[int, ...] = ()  # by default all, of which a row may have fewer than another
-    k: int | None = None  # few-shot runs in figures that the paper draws of full training; of Table 3, this K alone
-    paper: bool = False  # whether the paper's values are shown even beside another backbone's
+    prompt_length: int | None = None  # for rows with runs of several
+    seeds: tuple[int, ...] = ()  # default: all
+    k: int | None = None  # few-shot runs with K examples, where the default is full training; Table 3: this K alone
+    paper: bool = False  # the paper's values even beside another backbone
 
     def __post_init__(self) -> None:
         if len(self.position) > 2:
-            raise InputError(
-                f"--position {' '.join(map(str, self.position))}: give one position, or one for singles and pairs"
-            )
+            given = " ".join(map(str, self.position))
+            raise InputError(f"--position {given}: give one position, or one for single sentences and one for pairs")
 
     @classmethod
     def of(cls, args: argparse.Namespace, **chosen: Any) -> Choice:
-        """Return what the options of a command line say; ``chosen`` goes before them."""
-        given = {each.name: getattr(args, each.name, None) for each in fields(cls)}
+        """Return the choice of a command line; ``chosen`` replaces options."""
+        given = {each.name: getattr(args, each.name, None) for each in fields(cls)} | chosen
         lists = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-        return cls(**{**{name: value for name, value in lists.items() if value is not None}, **chosen})
+        return cls(**{name: value for name, value in lists.items() if value is not None})
 
     @property
     def shown_tasks(self) -> tuple[str, ...]:
@@ -86,16 +86,16 @@ class Choice:
         return not self.rows or row in self.rows
 
     def pick(self, rows: Iterable[str]) -> list[str]:
-        """Return what is shown of the rows that there are. Raises InputError where one that was asked for is not."""
-        there = list(dict.fromkeys(rows))
+        """Return those of ``rows`` that are shown; raise InputError where one of --rows is not among them."""
+        known = list(dict.fromkeys(rows))
         for name in self.rows:
-            check_row("--rows", name, there)
-        return list(filter(self.shows, there))
+            check_row("--rows", name, known)
+        return list(filter(self.shows, known))
 
     def accepts(self, run: Run, prompted: bool = False) -> bool:
-        """Return whether a run agrees; options of prompts do not concern runs without prompts.
+        """Return whether a run agrees; options of prompts pass over runs without prompts.
 
-        ``prompted``: the run has a prompt, though it may not say so.
+        ``prompted``: the run has a prompt, even if its record does not say so, as that of a failed run.
         """
         supplementary = "none" if run.get("supplementary_position") is None else str(run["supplementary_position"])
         place = self.position[-1 if kind_of(run["task"]) == PAIRS else 0] if self.position else run.get("position")
@@ -111,21 +111,23 @@ class Choice:
 
     @property
     def with_options(self) -> str:
-        """The filters as they stand on the command line, behind the words of a message."""
-        found = {name: getattr(self, name) for name in FILTERS}
-        words = {name: value if isinstance(value, tuple) else (value,) for name, value in found.items()}
-        texts = [" ".join(map(str, (flag_name(name), *of))) for name, of in words.items() if of not in ((), (None,))]
+        """The filters as the command line has them, for the end of a message's words."""
+        texts = []
+        for name in FILTERS:
+            value = getattr(self, name)
+            values = value if isinstance(value, tuple) else () if value is None else (value,)
+            texts += [" ".join(map(str, (flag_name(name), *values)))] if values else []
         return f" with {', '.join(texts)}" if texts else ""
 
 
 def check_row(option: str, name: str, rows: Collection[str]) -> None:
-    """Refuse a row that is not among ``rows``; the nearest is suggested."""
+    """Raise InputError where a row is not among ``rows``."""
     if name not in rows:
         raise InputError(f"{option} {name}: {did_you_mean(name, rows)}choose from the rows {', '.join(rows)}")
 
 
 def asked_columns(columns: Iterable[str], choice: Choice) -> tuple[str, ...]:
-    """Return the columns whose task, or both of whose tasks, were asked for."""
+    """Return the columns whose task, or both tasks, stand in --tasks."""
     found = tuple(name for name in columns if not choice.tasks or {*name.split(ARROW)} <= {*choice.tasks})
     if not found:
         raise InputError(f"--tasks {' '.join(choice.tasks)}: choose from the columns {', '.join(columns)}")
@@ -133,7 +135,7 @@ def asked_columns(columns: Iterable[str], choice: Choice) -> tuple[str, ...]:
 
 
 def only_architecture(runs: Iterable[Run], results: Results) -> str | None:
-    """Return the architecture of all runs; None if there are none."""
+    """Return the architecture of all runs, None without runs; raise InputError for several."""
     by_arch = grouped(runs, architecture)
     if len(by_arch) > 1:
         named = "; ".join(f"{arch}: {', '.join(sorted(set(map(backbone_label, of))))}" for arch, of in by_arch.items())
@@ -142,9 +144,9 @@ def only_architecture(runs: Iterable[Run], results: Results) -> str | None:
 
 
 def _is_of_backbone(run: Run, name: str) -> bool:
-    """Return whether a name fits; a failed run whose fingerprint is not known may be of any, and is only counted."""
     end = Path(name).parts
     sha256, path = run["backbone"]["sha256"], Path(run["backbone"]["path"])
+    # A failed run without a fingerprint may be of any backbone; tables only count it.
     return not sha256 or sha256.startswith(name.lower()) or path.parts[-len(end) :] == end
 
 
@@ -153,8 +155,8 @@ def _is_of_backbone(run: Run, name: str) -> bool:
 DIMENSIONS = ("selection", "backbone", "prompt_length", "position", "supplementary_position")
 
 
-def _sharers(key: str, choice: Choice, run: Run) -> str:
-    """Return what messages call the runs that share one value of a dimension with this one."""
+def _group(key: str, choice: Choice, run: Run) -> str:
+    """Return the name of the runs that must share one value of a dimension with this one."""
     row, setting, supplementary = run["row"], f"the {run['setting']} setting", run["supplementary_position"]
     if key == "position":
         return f"{row} on {kind_of(run['task'])}"
@@ -174,46 +176,46 @@ def _label(key: str, run: Run) -> str:
 
 
 def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[str]) -> list[Run]:
-    """Return the runs with one value of each named dimension in each of its groups; of prompt lengths the paper's.
+    """Return the runs with one value of each named dimension in each of its groups.
 
-    Raises InputError where a group has several values, and there is no choice among them.
+    Of several prompt lengths it is --prompt-length or the paper's. Raises InputError for several values of another
+    dimension.
     """
     for key in filter(keys.__contains__, DIMENSIONS):
-        kept: list[Run] = []
-        for name, group in grouped(runs, partial(_sharers, key, choice)).items():
+        settled: list[Run] = []
+        for name, group in grouped(runs, partial(_group, key, choice)).items():
             by_value = grouped(group, partial(_value, key))
-            papers = choice.prompt_length or paper().prompt_lengths.get(group[0]["row"])
-            wanted = by_value.get(papers) if key == "prompt_length" and papers else None
+            length = choice.prompt_length or paper().prompt_lengths.get(group[0]["row"])
+            wanted = by_value.get(length) if key == "prompt_length" and length else None
             if len(by_value) > 1 and wanted is None:
                 values = ", ".join(sorted(_label(key, of_value[0]) for of_value in by_value.values()))
                 what = f"{name} has runs with more than one {key.replace('_', ' ')}: {values}"
                 raise InputError(f"{results.place}: {what}; give {flag_name(key)}")
-            kept += wanted or group
-        runs = kept
+            settled += wanted or group
+        runs = settled
     return runs
 
 
 # --- what runs of one cell must have in common ---------------------------------------------------
 
-# options that differ between runs with the same result
+# Options that change no result.
 PLACES = ("data", "save_dir", "representation_cache", "state_cache")
 SAME_RESULT = set(map(flag_name, (*PLACES, "cpu", "update_freq", "num_workers", "log_interval", "log_format")))
-CHOSEN = ("dev_examples", "batch_size", "max_epoch", "max_update", "warm_up")  # None: as the paper has it
-STARTS = ("supplementary", "init_prompts_from", "init_head_from")  # their files may have moved
+CHOSEN = ("dev_examples", "batch_size", "max_epoch", "max_update", "warm_up")  # None: as in the paper
+STARTS = ("supplementary", "init_prompts_from", "init_head_from")  # files, which may have moved: two that are set agree
 LENGTH = "--prompt-length"
-CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
-TESTED = "tested_sha256"  # of the data of another task, which a model answered as it is
-OF_ALL = {"method": "method", "read_sha256": "data", TESTED: "tested data"}  # what older records do not say -> its name
+TESTED = "tested_sha256"  # of the data of another task, which a model answered without training on it
+KNOWN_LATER = {"method": "method", "read_sha256": "data", TESTED: "tested data"}  # key -> name; old records have none
 
 
 def check_alike(runs: Collection[Run], results: Results) -> None:
     """Raise InputError for two finished runs that cannot stand in one table.
 
-    They were made with other versions of our settings, or those of one cell were trained in different ways, or differ
-    in nothing that a table shows.
+    Their settings are of different versions, those of one cell were trained in different ways, or they differ in
+    nothing that a table shows.
     """
     protocols = sorted(set(map(_protocol, runs)))
-    if len(protocols) > 1:  # no mean is of runs from before and after a change of our settings
+    if len(protocols) > 1:
         raise InputError(
             f"{results.place} has runs made with different versions of the settings (protocol "
             f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
@@ -223,7 +225,7 @@ def check_alike(runs: Collection[Run], results: Results) -> None:
         for run in cell:
             twin = seen.setdefault((run["lr"], run["seed"]), run)
             other = cell[0] if twin is run else twin
-            if found := _other_settings(other, run) or ["nothing but their names"] * (twin is not run):
+            if found := _differences(other, run) or ["nothing but their names"] * (twin is not run):
                 raise InputError(
                     f"{results.place}: runs {other['run']} and {run['run']} are both {cell_label(run)}, and differ in "
                     f"{', '.join(found)}: remove the lines of one kind, or sweep one of them under another row's name"
@@ -231,21 +233,22 @@ def check_alike(runs: Collection[Run], results: Results) -> None:
 
 
 def _protocol(run: Run) -> int:
-    """Return the version of the settings that this package gives; the first records have none."""
-    return run.get("protocol") or 1
+    return run.get("protocol") or 1  # the first records have none
 
 
-def _other_settings(one: Run, other: Run, *ignored: str) -> list[str]:
-    """Return what two runs of a cell were trained with, and one of them otherwise, but for ``ignored`` options."""
+def _differences(one: Run, other: Run, *ignored: str) -> list[str]:
+    """Return the settings in which two runs of a cell differ, without ``ignored`` options."""
     found = []
-    for name in (*CHOSEN, *STARTS, *OF_ALL):
-        ours, theirs, words = one.get(name), other.get(name), name.replace("_", " ")
-        if name in CHOSEN and ours != theirs:
-            found.append(f"{words} {ours} and {theirs}")
-        elif name in STARTS and bool(ours) != bool(theirs):
-            found.append(f"{words}, which one of them has")
-        elif name in OF_ALL and None not in (ours, theirs) and ours != theirs:
-            found.append(f"{OF_ALL[name]} {str(ours)[:16]} and {str(theirs)[:16]}")
+    for name in CHOSEN:
+        if one.get(name) != other.get(name):
+            found.append(f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}")
+    for name in STARTS:
+        if bool(one.get(name)) != bool(other.get(name)):
+            found.append(f"{name.replace('_', ' ')}, which one of them has")
+    for name, words in KNOWN_LATER.items():
+        values = [one.get(name), other.get(name)]
+        if None not in values and values[0] != values[1]:
+            found.append(f"{words} {' and '.join(str(value)[:16] for value in values)}")
     if None in (one.get("given_options"), other.get("given_options")):
         return found
     differing = {*asked_options(one).items()} ^ {*asked_options(other).items()}
@@ -254,9 +257,9 @@ def _other_settings(one: Run, other: Run, *ignored: str) -> list[str]:
 
 
 def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:
-    """Return the failed runs that are missing in a table.
+    """Return the failed runs that a table lacks.
 
-    Their cell has no finished run, or has some that were trained alike, none at the same learning rate and seed.
+    Their cell has no finished run, or some that were trained alike, but none with the same learning rate and seed.
     """
     cells = grouped(done, _cell)
     missing = []
@@ -269,34 +272,31 @@ def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:
 
 
 def _cell(run: Run) -> tuple[Any, ...]:
-    return tuple(map(run.get, CELL))
+    return tuple(map(run.get, ("row", "task", "k", "selection", "position", "supplementary_position")))
 
 
 def is_variant(failed: Run, done: Run) -> bool:
-    """Return whether a failed run is of the same table cell as a finished one, and was to be trained alike.
+    """Return whether a failed run belongs to the cell of a finished one, and was to be trained alike.
 
-    A run that failed early does not know all of its settings; what it does not know may be those of the other.
+    A run that failed early does not know all of its settings; those that it lacks count as equal.
     """
     return (
         _cell(failed) == _cell(done)
         and _protocol(failed) == _protocol(done)
         and failed["backbone"]["sha256"] in ("", done["backbone"]["sha256"])
         and failed.get("prompt_length") in (None, done["prompt_length"])
-        and not _other_settings(failed, done, *([LENGTH] if is_prompted(failed) else []))
+        and not _differences(failed, done, *([LENGTH] if is_prompted(failed) else []))
     )
 
 
 # --- the learning rate that dev chooses ----------------------------------------------------------
 
-DIGITS = 6  # of a mean: what floats add behind them must not tell equal dev scores apart
+DIGITS = 6  # of a mean: equal dev scores stay equal whatever the order in which floats were added
 
 
 @dataclass(frozen=True)
 class Score:
-    """Finished runs at the chosen learning rate, a run for each seed, by seed.
-
-    ``others``: those at rates that have other seeds, most often fewer.
-    """
+    """Finished runs at the chosen learning rate, one for each seed; ``others``: those at rates with other seeds."""
 
     runs: tuple[Run, ...]
     others: tuple[Score, ...] = ()
@@ -315,23 +315,20 @@ class Score:
 
     @property
     def test(self) -> float:
-        """Mean of the test scores over the seeds, x100."""
+        """Mean over the seeds, x100."""
         return mean(run["test"] for run in self.runs)
 
     @property
     def std(self) -> float | None:
-        """Sample standard deviation of the test scores over the seeds; None for a single one."""
+        """Sample standard deviation of the test scores over the seeds, x100; None for a single seed."""
         return stdev(run["test"] for run in self.runs) if len(self.runs) > 1 else None
 
     def dev_on(self, seeds: Collection[int]) -> float:
-        """Return the mean over some of the seeds, as rates are compared by it."""
+        """Return the mean over some of the seeds, by which rates are compared."""
         return round(mean(run["dev"] for run in self.runs if run["seed"] in seeds), DIGITS)
 
     def compared_on(self, other: Score) -> list[int]:
-        """Return the seeds on which the rate of one of ``others`` was compared with this one.
-
-        Rates with as many seeds were compared on what all of them share; [] where that is nothing.
-        """
+        """Return the seeds on which one of ``others`` was compared with this rate; rates with as many, all at once."""
         equal = [rate for rate in self.others if len(rate.seeds) == len(self.seeds)]
         return sorted(set(self.seeds).intersection(other.seeds, *(rate.seeds for rate in equal if other in equal)))
 
@@ -342,10 +339,9 @@ RowScores = Mapping[str, Score]  # by task
 def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
     """Return the score of runs that differ in learning rate and seed alone.
 
-    The best mean dev decides, the smaller rate where two are equal. Only rates with as many seeds as any other are
-    compared, on those that all of them have, if there is one: a mean over one lucky seed of an unfinished sweep must
-    not win. A rate at which a seed has diverged, or found too little memory, is out, whatever its other seeds say; None
-    where no other is left.
+    The best mean dev score decides; of equal ones, the smaller rate. A rate at which one of the ``failed`` runs has
+    diverged, or lacked memory, is out; None where no rate is left. Only the rates with the most seeds are compared, on
+    the seeds that all of them have, if any: one lucky seed of an unfinished sweep must not win.
     """
     runs = list(runs)
     out = {run["lr"] for run in failed if is_hopeless(run) and is_variant(run, runs[0])}
@@ -363,7 +359,7 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
 
 @dataclass(frozen=True)
 class Scope:
-    """The runs of a table; ``asked``: the seeds that were asked for."""
+    """The runs of a table; ``asked``: --seeds."""
 
     done: Sequence[Run]
     failed: Sequence[Run] = ()
@@ -371,15 +367,15 @@ class Scope:
 
     @property
     def seeds(self) -> list[int]:
-        """Of the runs, and those that were asked for: a score without one of them says so."""
+        """Those of the runs and of --seeds: a table marks a score that lacks one of them."""
         return sorted({*self.asked, *(run["seed"] for run in (*self.done, *self.failed))})
 
     def stands_beside_paper(self, choice: Choice) -> bool:
-        """Return whether the paper's values belong beside these runs: of its backbone, or asked for."""
+        """Return whether the paper's values belong beside these runs: of its backbone, or by --paper."""
         return choice.paper or all(architecture(run) == PAPER_ARCH for run in self.done)
 
     def rows(self, *keys: str) -> dict[Any, RowScores]:
-        """Return the value of one key, or the values of several -> task -> score."""
+        """Return scores: value of one key, or values of several -> task -> score."""
         found: dict[Any, RowScores] = {}
         for name, of_row in grouped(self.done, itemgetter(*keys)).items():
             cells = {task: choose(of, self.failed) for task, of in grouped(of_row, itemgetter("task")).items()}
@@ -390,25 +386,48 @@ class Scope:
 def take_runs(
     results: Results,
     choice: Choice,
-    ks: Collection[int | None] = (None,),
+    ks: Collection[int | None] | None = None,
     free: Collection[str] = (),
     wants: Callable[[Run], bool] = lambda run: True,
+    printed: Iterable[str] = (),
 ) -> Scope:
-    """Return the chosen runs with K of ``ks`` (None: full training) that are wanted.
+    """Return the chosen runs that a table wants.
 
-    Dimensions named in ``free`` may vary within a row. Raises InputError where no run is left, and as ``settle`` and
-    ``check_alike`` do.
+    Raises InputError where no run is left, and as ``settle`` and ``check_alike`` do.
+
+    Args:
+        ks: numbers of training examples, None for full training; without them, --k.
+        free: dimensions that may vary within a row.
+        printed: rows that the table has even without runs.
     """
-    there = [run for run in results.runs if run["k"] in ks and wants(run)]
+    by_option = ks is None
+    ks = (choice.k,) if ks is None else ks
+    wanted = list(filter(wants, results.runs))
+    there = [run for run in wanted if run["k"] in ks]
     done = [run for run in there if has_finished(run) and choice.accepts(run)]
+    for name in choice.rows if there else ():
+        check_row("--rows", name, dict.fromkeys([*printed, *(run["row"] for run in there)]))
     if not done:
         name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
         raise InputError(
-            f"{results.place} holds no finished {name} for this{choice.with_options}: run it first; "
-            f"python -m run_scripts.report {results.place} lists what is there"
+            f"{results.place} holds no finished {name} for this{choice.with_options}: "
+            f"{_remedy(wanted, choice, ks, by_option)}; python -m run_scripts.report {results.place} lists all runs"
         )
     prompted = {run["row"] for run in results.runs if is_prompted(run)}
     failed = [run for run in there if not has_finished(run) and choice.accepts(run, run["row"] in prompted)]
     done = settle(done, choice, results, {*DIMENSIONS}.difference(free))
     check_alike(done, results)
     return Scope(done, still_failed(failed, done), choice.seeds)
+
+
+def _remedy(runs: Iterable[Run], choice: Choice, ks: Collection[int | None], by_option: bool) -> str:
+    """Return the option that would take one of the finished runs: --tasks, or --k where it means something."""
+    done = list(filter(has_finished, runs))
+    tasks = sorted({run["task"] for run in done if run["k"] in ks}.difference(choice.shown_tasks))
+    others = sorted({run["k"] or 0 for run in done if choice.accepts(run) and run["k"] not in ks})
+    if tasks and not choice.tasks:
+        return f"its runs are on other tasks, give --tasks {' '.join(tasks)}"
+    if any(others):
+        option = "give --k" if by_option else "which --table 3 and --table methods --k show"
+        return f"its few-shot runs have K = {', '.join(str(k) for k in others if k)}, {option}"
+    return "leave --k out" if others and by_option else "run it first"

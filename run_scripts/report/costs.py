@@ -117,7 +117,7 @@ def methods_table(results: Results, choice: Choice) -> Table:
         of_any = replace(choice, tasks=tuple(TASKS))
         done = [run for run in results.runs if has_finished(run) and run["k"] == choice.k and of_any.accepts(run)]
         choice = replace(choice, tasks=tuple(filter({run["task"] for run in done}.__contains__, TASKS)))
-    scope = take_runs(results, choice, (choice.k,))
+    scope = take_runs(results, choice)
     rows = {name: row for (_, name), row in scope.rows("k", "row").items()}
     presets = list(counter().PRESETS)  # methods that are joined by + go to the end
     of_row = {run["row"]: run.get("method") or run["row"] for run in scope.done}
@@ -188,7 +188,8 @@ OTHER_MACHINES = "seconds of different machines cannot be compared, those of two
 def seconds_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
     """Return seconds of ours and of the paper's machine, of the runs that a report shows."""
     columns = asked_columns(spec["columns"], choice)
-    scope = take_runs(results, replace(choice, tasks=columns))
+    printed = spec[next(kind for kind in OURS if kind in spec)]
+    scope = take_runs(results, replace(choice, tasks=columns), (None,), printed=printed)
     rows = scope.rows("row")
     timed, left_out = on_one_hardware(
         {name: [run for score in row.values() for run in score.runs] for name, row in rows.items()}

@@ -73,7 +73,7 @@ def figure_warnings(scope: Scope, more: Iterable[str] = ()) -> list[str]:
 def parameter_chart(results: Results, choice: Choice) -> Chart:
     """Return Figure 1: average score against trainable parameters."""
     _, _, counts = trainable_counts(results, choice)
-    scope = take_runs(results, choice, (choice.k,), wants=belongs_to(1))
+    scope = take_runs(results, choice, wants=belongs_to(1), printed=paper().blocks[1][None])
     ours, tasks, beside = scope.rows("row"), tasks_of(scope, choice), scope.stands_beside_paper(choice)
     refuse_empty(results, tasks, (mean_test(row, tasks) for row in ours.values()))
     block = paper().blocks[3 if choice.k else 1].get(choice.k, {}) if beside else {}
@@ -102,7 +102,7 @@ def _point(parameters: int | None, score: float | None) -> list[Point]:
 
 def generator_chart(results: Results, choice: Choice) -> Chart:
     """Return Figure 3: S, M and L generators with the same input for all layers, or the previous layer's output."""
-    scope = take_runs(results, choice, (choice.k,), wants=belongs_to(6))
+    scope = take_runs(results, choice, wants=belongs_to(6), printed=paper().blocks[6][None])
     ours, tasks, beside = scope.rows("row"), tasks_of(scope, choice), scope.stands_beside_paper(choice)
     refuse_empty(results, tasks, (mean_test(row, tasks) for row in ours.values()))
     block = paper().blocks[6].get(choice.k, {}) if beside else {}
@@ -130,7 +130,7 @@ def generator_chart(results: Results, choice: Choice) -> Chart:
 
 def take_varying(results: Results, choice: Choice, *free: str) -> Scope:
     """Return the runs with prompts that differ in what ``free`` names, within a row and task."""
-    scope = take_runs(results, choice, (choice.k,), free, is_prompted)
+    scope = take_runs(results, choice, None, free, is_prompted)
     cell = itemgetter("row", "task")
     cells = grouped(scope.done, cell).items()
     vary = {name for name, runs in cells if len({tuple(run[key] for key in free) for run in runs}) > 1}
@@ -283,7 +283,7 @@ def unshared(rows: Mapping[str, RowScores]) -> list[str]:
 
 def curve_chart(results: Results, choice: Choice) -> Chart:
     """Return a panel for each task, a line for each row; the table says whether training was long enough."""
-    scope = take_runs(results, choice, (choice.k,))
+    scope = take_runs(results, choice)
     rows, tasks = scope.rows("row"), tasks_of(scope, choice)
     names = choice.pick(rows)
     if not any(curve_of(score) for row in rows.values() for score in row.values()):

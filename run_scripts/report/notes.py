@@ -1,13 +1,10 @@
-"""What is said under a table: how its numbers came about, what is missing, what failed.
-
-The first lines are few: how the scores came about, what the columns are, and warnings in one line. The rest is for
-``--notes``.
-"""
+"""The lines under a table: how its numbers came about, what is missing, what failed; most of them for ``--notes``."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -31,7 +28,7 @@ from .records import (
 )
 
 ScoresOfK = Mapping[Any, RowScores]  # by (K, row, ...)
-FINGERPRINTS = ("read_sha256", "data_sha256")  # of what a run read of its data; of that and all word vectors there
+FINGERPRINTS = ("read_sha256", "data_sha256")  # of the data that a run read; of these and all word vectors there
 MEAN_OF = {
     "acc_and_f1": "mean of accuracy and F1",
     "pearson_and_spearman": "mean of Pearson's and Spearman's correlation",
@@ -61,14 +58,25 @@ def distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:
     return ", ".join(map(str, sorted({value(run) for run in runs})))
 
 
-def differing_prompt(run: Run, runs: Collection[Run]) -> str:
-    """Return what of a run's prompt others of ``runs`` have otherwise: ``, position 4``."""
-    differing = [key for key in PROMPT if len({other[key] for other in runs}) > 1]
-    return "".join(f", {key.replace('_', ' ')} {run[key]}" for key in differing)
+def place_of(run: Run, runs: Iterable[Run]) -> str:
+    """Return task, K, and the parts of the prompt in which others of ``runs`` with the same row and task differ."""
+    others = [other for other in runs if (other["row"], other["task"]) == (run["row"], run["task"])]
+    differing = [key for key in PROMPT if len({other[key] for other in others}) > 1]
+    return task_label(run["task"], run["k"]) + "".join(f", {key.replace('_', ' ')} {run[key]}" for key in differing)
+
+
+def by_row(runs: Iterable[Run], value: Callable[[list[Run]], str]) -> list[tuple[str, str, str]]:
+    """Return (value, place, row) of the runs in each cell; a row with one value has it at the place "", everywhere."""
+    found = []
+    for row, of_row in grouped(runs, itemgetter("row")).items():
+        values = {place: value(cell) for place, cell in grouped(of_row, partial(place_of, runs=of_row)).items()}
+        everywhere = len(set(values.values())) == 1
+        found += [(text, "" if everywhere else place, row) for place, text in values.items()]
+    return found
 
 
 def where(found: Iterable[tuple[Hashable, str, str]]) -> dict[Any, str]:
-    """Return value -> ``a, b on CR; c on MR``, of values, places and rows; the place "" is everywhere."""
+    """Return value -> ``a, b on CR; c on MR`` of (value, place, row)."""
     values: dict[Any, dict[str, dict[str, None]]] = {}
     for value, place, row in found:
         values.setdefault(value, {}).setdefault(place, {})[row] = None
@@ -78,21 +86,23 @@ def where(found: Iterable[tuple[Hashable, str, str]]) -> dict[Any, str]:
     }
 
 
-def usual_first(found: Iterable[tuple[str, str, str]], usual: Collection[str]) -> str:
-    """Return the usual value, and each other one with its places."""
+def usual_first(found: Collection[tuple[str, str, str]]) -> str:
+    """Return the most frequent value, and each other one with its places."""
+    usual = [value for value, _ in Counter(value for value, *_ in found).most_common(1)]
     others = [f"{value} ({places})" for value, places in where(found).items() if value not in usual]
     return "; ".join([*usual, *others])
 
 
 def cells_of(rows: ScoresOfK) -> Iterator[tuple[str, str, Score]]:
-    """Yield row, task with its K, and score."""
-    for (k, row, *_), of_row in rows.items():
-        for task, score in of_row.items():
-            yield row, task_label(task, k), score
+    """Yield row, place and score."""
+    runs = [score.runs[0] for of_row in rows.values() for score in of_row.values()]
+    for (_, row, *_), of_row in rows.items():
+        for score in of_row.values():
+            yield row, place_of(score.runs[0], runs), score
 
 
 def in_one_line(warnings: Iterable[str]) -> list[str]:
-    """Return warnings as the last of the few lines that stand below a table."""
+    """Return warnings as the last of the few lines under a table."""
     line = ". ".join(warnings)
     return [line] if line else []
 
@@ -101,7 +111,7 @@ def in_one_line(warnings: Iterable[str]) -> list[str]:
 
 
 def settings_note(scope: Scope, scores: str = "scores") -> str:
-    """Return the first line below a table; ``scores`` is what it calls them."""
+    """Return the first line under a table, which begins with ``scores``."""
     seeds = ", ".join(map(str, scope.seeds))
     return f"{scores}: mean (±sample standard deviation) of test scores, x100, over seeds {seeds}"
 
@@ -111,7 +121,7 @@ def score_note(scope: Scope, scores: str = "ours") -> str:
 
 
 def protocol(scope: Scope, tasks: Collection[str], chosen: str = "not as in the paper: ") -> list[str]:
-    """Return learning rates, selection, metrics of ``tasks``, backbones, prompts, settings, options and hardware."""
+    """Return rates, selection, metrics of ``tasks``, backbones, prompts, settings, options and hardware."""
     runs = scope.done
     return [
         *rates_tried(runs),
@@ -125,7 +135,7 @@ def protocol(scope: Scope, tasks: Collection[str], chosen: str = "not as in the 
 
 
 def selection_notes(runs: Iterable[Run]) -> list[str]:
-    """Return what learning rate and checkpoint were chosen on, of each setting."""
+    """Return the examples that chose learning rate and checkpoint, for each setting."""
     notes = []
     for (setting, selection), group in grouped(runs, itemgetter("setting", "selection")).items():
         ks = distinct((run for run in group if run["k"] is not None), itemgetter("k"))
@@ -141,7 +151,7 @@ def metrics_note(tasks: Collection[str]) -> list[str]:
 
 
 def variants_note(runs: Collection[Run], chosen: str = "") -> str:
-    """Return backbones, what prompts the runs have, and what was chosen of their settings, behind ``chosen``."""
+    """Return backbones, prompts, and behind ``chosen`` the settings that differ from the paper's."""
     backbones = {name: dict.fromkeys(run["row"] for run in of) for name, of in grouped(runs, backbone_label).items()}
     several = len(backbones) > 1
     named = [f"{name} ({', '.join(backbones[name])})" if several else name for name in sorted(backbones)]
@@ -169,29 +179,18 @@ def _setting(runs: Collection[Run], key: str) -> str:
 
 
 def options_note(runs: Collection[Run]) -> list[str]:
-    """Return what fairseq-train was given besides the paper's settings, by all runs, row, task, and K or prompt."""
-    shared = _given_to_all(runs)
-    found = [("", shared)]
-    for row, of_row in grouped(runs, itemgetter("row")).items():
-        by_row = _given_to_all(of_row)
-        found.append((row, by_row - shared))
-        for task, of_task in grouped(of_row, itemgetter("task")).items():
-            by_task = _given_to_all(of_task)
-            found.append((f"{row} on {task}", by_task - by_row))
-            for group in grouped(of_task, itemgetter("k", *PROMPT)).values():
-                rest = {option for option in _given_to_all(group) - by_task if not option.startswith(LENGTH)}
-                found.append((cell_label(group[0]) + differing_prompt(group[0], of_task), rest))
-    names: dict[str, list[str]] = {}
-    for name, options in found:
-        names.setdefault(" ".join(sorted(options)), []).append(name)
-    parts = [f"{', '.join(of)}: {options}".removeprefix(": ") for options, of in names.items() if options]
+    """Return the options of fairseq-train besides the paper's settings: those of all runs, then those of some."""
+    shared = _shared_options(runs)
+    of_some = by_row(runs, lambda cell: " ".join(sorted(_shared_options(cell) - shared)))
+    parts = [f"{places}: {options}" for options, places in where(of_some).items() if options]
+    parts = [" ".join(sorted(shared)), *parts] if shared else parts
     return [f"options besides the paper's: {'; '.join(parts)}"] if parts else []
 
 
-def _given_to_all(runs: Iterable[Run]) -> set[str]:
-    return set.intersection(
-        *({f"{name} {value}".strip() for name, value in asked_options(run).items()} for run in runs)
-    )
+def _shared_options(runs: Iterable[Run]) -> set[str]:
+    """Return the options of all runs; the length of prompts stands beside their position."""
+    asked = (asked_options(run).items() for run in runs)
+    return set.intersection(*({f"{name} {value}".strip() for name, value in of if name != LENGTH} for of in asked))
 
 
 def hardware_note(runs: Iterable[Run]) -> list[str]:
@@ -203,33 +202,23 @@ def hardware_note(runs: Iterable[Run]) -> list[str]:
 
 
 def rates_tried(runs: Iterable[Run]) -> list[str]:
-    """Return the learning rates of finished runs, as most cells of a table have them, and where others were tried."""
-    counts: Counter[str] = Counter()
-    found = []
-    for row, of_row in grouped(runs, itemgetter("row")).items():
-        tried: dict[str, set[float]] = {}
-        for run in of_row:
-            tried.setdefault(task_label(run["task"], run["k"]) + differing_prompt(run, of_row), set()).add(run["lr"])
-        rates = {place: ", ".join(f"{lr:g}" for lr in sorted(lrs)) for place, lrs in tried.items()}
-        counts.update(rates.values())
-        everywhere = len(set(rates.values())) == 1
-        found += [(text, "" if everywhere else place, row) for place, text in rates.items()]
-    return [f"learning rates tried: {usual_first(found, [counts.most_common(1)[0][0]])}"]
+    """Return the learning rates of finished runs, as most rows have them, and the rows and places with others."""
+    tried = by_row(runs, lambda cell: ", ".join(f"{lr:g}" for lr in sorted({run["lr"] for run in cell})))
+    return [f"learning rates tried: {usual_first(tried)}"]
 
 
 def rates_compared(rows: ScoresOfK) -> list[str]:
-    """Return on which seeds learning rates without all seeds of the chosen one were compared with it."""
+    """Return the seeds on which rates without all seeds of the chosen one were compared with it."""
     found = [
         (f"seeds {', '.join(map(str, shared))}" if shared else "no seed", place, row)
         for row, place, score in cells_of(rows)
         for shared in map(score.compared_on, score.others)
     ]
-    on = usual_first(found, [seeds for seeds, _ in Counter(seeds for seeds, *_ in found).most_common(1)])
-    return [f"learning rates without all of these seeds were compared on {on}"] if on else []
+    return [f"learning rates without all of these seeds were compared on {usual_first(found)}"] if found else []
 
 
 def better_rates(rows: ScoresOfK) -> list[str]:
-    """Return which rates were better than the chosen one on the seeds that both have: a sweep may have stopped."""
+    """Return the rates that are better than the chosen one on the seeds of both, as where a sweep was stopped."""
     better = []
     for row, place, score in cells_of(rows):
         for other in score.others:
@@ -243,13 +232,13 @@ def better_rates(rows: ScoresOfK) -> list[str]:
 
 
 def warnings(scope: Scope, rows: ScoresOfK, fewer: str = "(n=...): fewer seeds;") -> list[str]:
-    """Return what must be known to compare two numbers of a table; ``fewer``: the beginning of ``fewer_seeds``."""
+    """Return what limits the comparison of two numbers of a table; ``fewer`` begins the line about seeds."""
     lacking = fewer_seeds(rows, scope.seeds, fewer)
     return [*lacking, *failures(scope.failed), *better_rates(rows), *data_note(scope.done)]
 
 
 def data_note(runs: Iterable[Run]) -> list[str]:
-    """Return which runs on a task are of which data, where they differ: their examples are others then."""
+    """Return which runs are of which data, for tasks whose runs are not all of the same."""
     parts, certain = [], True
     for of_task in grouped(runs, lambda run: run["task"].split(ARROW)[-1]).values():
         versions = versions_of_data(of_task)
@@ -257,7 +246,8 @@ def data_note(runs: Iterable[Run]) -> list[str]:
             known = [run[key] for run in version for key in (TESTED, FINGERPRINTS[0]) if run.get(key) in fingerprints]
             certain = certain and bool(known)
             found = known[0] if known else version[0][FINGERPRINTS[1]]
-            parts.append(f"{found[:8]} of {_places_of_rows(version, of_task)}")
+            places = where((None, place_of(run, of_task), run["row"]) for run in version)[None]
+            parts.append(f"{found[:8]} of {places}")
     said = "not the same data for all runs of a task"
     if not certain:
         said = f"perhaps {said}, or not the same word vectors beside it, which older fingerprints cover"
@@ -265,9 +255,9 @@ def data_note(runs: Iterable[Run]) -> list[str]:
 
 
 def versions_of_data(runs: Iterable[Run]) -> list[tuple[set[str], list[Run]]]:
-    """Return fingerprints, and the runs on a task that are of these; runs that say none are of no version.
+    """Return (fingerprints, runs) for each version of a task's data, without runs that have no fingerprint.
 
-    Two runs are of the same data where either fingerprint is the same, or a third run says that both belong together.
+    Two runs are of one version where they share a fingerprint, or each shares one with a third run.
     """
     versions: list[tuple[set[str], list[Run]]] = []
     for run in runs:
@@ -280,36 +270,17 @@ def versions_of_data(runs: Iterable[Run]) -> list[tuple[set[str], list[Run]]]:
     return versions
 
 
-def _places_of_rows(some: Iterable[Run], runs: Collection[Run]) -> str:
-    """Return tasks and rows, with K and prompt where others of ``runs`` are of the same row."""
-    found = []
-    for (row, task), of_row in grouped(some, itemgetter("row", "task")).items():
-        others = [run for run in runs if (run["row"], run["task"]) == (row, task)]
-        for run in of_row:
-            apart = task_label(task, run["k"]) + differing_prompt(run, others)
-            found.append((None, apart if len(others) > len(of_row) else task, row))
-    return where(found)[None]
-
-
 def fewer_seeds(rows: ScoresOfK, seeds: Collection[int], begin: str) -> list[str]:
-    """Return a note that says which seeds are missing where, if any.
-
-    The prompt is named too, where another prompt of the same row and task lacks other seeds.
-    """
-    cells: dict[tuple[str, str], list[tuple[str, Run]]] = {}
+    """Return the seeds that scores lack, behind ``begin``."""
+    lacking = []
     for row, place, score in cells_of(rows):
         absent = ", ".join(map(str, sorted(set(seeds).difference(score.seeds))))
-        cells.setdefault((row, place), []).append((absent, score.runs[0]))
-    lacking = []
-    for (row, place), found in cells.items():
-        runs = [run for _, run in found] if len({absent for absent, _ in found}) > 1 else []
-        for absent, run in found:
-            lacking += [(None, f"{place}{differing_prompt(run, runs)} without {absent}", row)] if absent else []
+        lacking += [(None, f"{place} without {absent}", row)] if absent else []
     return [f"{begin} {where(lacking)[None]}"] if lacking else []
 
 
 def failures(runs: Collection[Run]) -> list[str]:
-    """Return notes that name each run that would fail again, and count the others by row and task, if any."""
+    """Return a line that names the runs which would fail again, and one that counts the others by row and task."""
     by_rate = grouped(filter(is_hopeless, runs), lambda run: (run["reason"], cell_label(run), run["lr"]))
     hopeless = [
         f"{place}, lr {lr:g}, seed {distinct(group, itemgetter('seed'))}: {reason}"

@@ -1,6 +1,6 @@
-"""The tables of scores: IDPG's, those of other papers, and transfer; and of what there is.
+"""The tables of scores: IDPG's, those of other papers, and transfer; and the overview of all runs.
 
-All of them raise InputError as ``take_runs`` does.
+All but the overview raise InputError as ``take_runs`` does.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .records import Results, Run, backbone_label, grouped, has_finished, part_o
 from .render import MISSING, NOTHING, Table, score_text, signed_difference
 from .scores import LEVEL, OVER, TESTS, Votes, correct, mean_over, paired_test
 
-AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: of the scores, and of the votes
+AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: means of the scores, and of the votes
 
 
 def seeds_text(score: Score, seeds: Collection[int]) -> str:
-    """Return mean and deviation in a table of these seeds, which a cell may have fewer of."""
+    """Return mean and deviation, marked where the score has fewer than these seeds."""
     few = f" (n={len(score.seeds)})" if len(score.seeds) < len(seeds) else ""
     return score_text(score.test, score.std) + few
 
@@ -34,9 +34,9 @@ def seeds_text(score: Score, seeds: Collection[int]) -> str:
 def value_lines(
     row: RowScores, columns: Collection[str], tasks: Collection[str], scope: Scope, printed: Printed | None, **more: Any
 ) -> dict[str, list[str]]:
-    """Return what values are -> their cells: ours, and a paper's with the difference where it has the row.
+    """Return the cells of a row by kind: ours, and a paper's with the difference where it has the row.
 
-    The average is over ``tasks``; ``more`` are scores of columns besides tasks and average, by whose they are.
+    The average is over ``tasks``; ``more["ours"]`` and ``more["theirs"]`` are scores of further columns.
     """
     tests = {task: score.test for task, score in row.items()}
     ours = {**more.get("ours", {}), **tests, AVERAGE: mean_over(tests, tasks)}
@@ -50,21 +50,23 @@ def value_lines(
 
 
 def group_of(names: list[str], kinds: list[str], lines: Mapping[str, list[str]], **last: list[str]) -> list[list[str]]:
-    """Return lines with their names, what their values are if there is such a column, and the last cells of some."""
+    """Return lines of names, kind (if the table has such a column) and cells; ``last``: further cells of a kind."""
     empty = [""] * len([*last.values()][0])
     return [[*names, *([kind] if kinds else []), *cells, *last.get(kind, empty)] for kind, cells in lines.items()]
 
 
 # --- Tables 1, 3, 6 and 7 ------------------------------------------------------------------------
 
-RowOfK = tuple[int | None, str]  # K, of few-shot runs, and row
+RowOfK = tuple[int | None, str]  # K of few-shot runs, and row
 
 
-SCORE_TABLES: dict[int, tuple[str, Callable[[str], object]]] = {  # with the rows that they show besides the paper's
+SCORE_TABLES: dict[
+    int, tuple[str, Callable[[str], object]]
+] = {  # title; whether a row that is not the paper's is shown
     1: ("Table 1: full training", lambda row: not paper().is_ablation(row)),
     3: ("Table 3: few-shot training", lambda row: not paper().is_ablation(row)),
     6: ("Table 6: multi-layer generators (sharing S, M or L; hidden size m; input)", GENERATOR.fullmatch),
-    7: ("Table 7: architecture of the single-layer generator", lambda row: False),  # averages of scores and of votes
+    7: ("Table 7: architecture of the single-layer generator", lambda row: False),
 }
 DIFFERENCES = (
     "minus a row: mean difference to it over the n {}, and p of a two-sided {} over them; *: p < {}; **: also "
@@ -74,7 +76,7 @@ LEFT_OUT = "the paper's values are of RoBERTa-large and not beside these; --pape
 
 
 def belongs_to(number: int) -> Callable[[Run], bool]:
-    """Return whether a table shows a run."""
+    """Return what tells whether a table shows a run."""
     rows = {row for block in paper().blocks[number].values() for row in block}
     return lambda run: run["row"] in rows or bool(SCORE_TABLES[number][1](run["row"]))
 
@@ -88,25 +90,25 @@ def score_table(
     over: str = "runs",
     voting: bool = False,
 ) -> Table:
-    """Return ours, and beside the paper's backbone its values and the difference, for each row and column.
+    """Return our score for each row and column; beside the paper's backbone, also its value and the difference.
 
-    ``significance`` adds a column of how the others differ from each of these rows, with p of a ``paired_test``;
-    ``voting`` adds a line with the scores of the seeds' votes.
+    Args:
+        significance: rows; each adds a column with the others' difference to it, and p of a ``paired_test``.
+        voting: whether to add a line with the scores of the seeds' votes.
     """
     tasks, ten = choice.shown_tasks, paper().tasks
     columns = [AVERAGE, VOTING] if number == 7 else [*tasks, AVERAGE]
     blocks = paper().blocks[number]
     blocks = blocks if choice.k is None else {choice.k: blocks.get(choice.k, {})}
-    scope = take_runs(results, choice, blocks.keys(), wants=belongs_to(number))
+    printed_rows = [name for block in blocks.values() for name in block]
+    scope = take_runs(results, choice, blocks.keys(), wants=belongs_to(number), printed=printed_rows)
     rows = scope.rows("k", "row")
-    with_runs = list(dict.fromkeys(name for _, name in rows))
-    choice.pick([*(name for block in blocks.values() for name in block), *with_runs])
     for other in significance:
-        check_row("--significance", other, with_runs)
+        check_row("--significance", other, dict.fromkeys(name for _, name in rows))
     beside, votes = scope.stands_beside_paper(choice), Votes(results.folder)
     kinds = ["values"] if beside or voting else []  # else all values are ours
 
-    # The paper's rows, then others with runs; without the paper's values only those with runs, or that were asked for.
+    # The paper's rows, then others with runs; without the paper's values only those with runs, or of --rows.
     shown = [
         (k, name)
         for k, printed in blocks.items()
@@ -119,7 +121,7 @@ def score_table(
         row, theirs = rows.get((k, name), {}), blocks[k].get(name) if beside else None
         voted = votes.of(row) if voting or number == 7 else {}
         of_votes, of_paper = mean_over(voted, tasks), {}
-        if theirs:  # its votes are printed over the ten tasks alone
+        if theirs:  # the paper prints its votes for the mean of all ten tasks alone
             of_paper = {AVERAGE: theirs.average(tasks, ten), VOTING: theirs.voting if set(tasks) == {*ten} else None}
         lines = value_lines(row, columns, tasks, scope, theirs, ours={VOTING: of_votes}, theirs=of_paper)
         if voting:
@@ -143,7 +145,7 @@ def score_table(
 def _differences(
     rows: Mapping[RowOfK, RowScores], shown: Collection[RowOfK], reference: str, test: str, over: str
 ) -> dict[RowOfK, str]:
-    """Return the column of one reference; p values are corrected for the rows of each K."""
+    """Return the column of differences to one row; p values are corrected for the rows of each K."""
     texts = {(k, row): NOTHING if row == reference and (k, row) in rows else MISSING for k, row in shown}
     compared = [(k, row) for k, row in shown if row != reference and {(k, row), (k, reference)} <= rows.keys()]
     for of_one_k in grouped(compared, itemgetter(0)).values():
@@ -152,7 +154,7 @@ def _differences(
     return texts
 
 
-# --- tables and figures of other papers: ours by their metric, and their values beside -----------
+# --- tables and figures of other papers: our scores by their metric, beside their values ---------
 
 CHOSEN_BY = (
     "at the learning rate with the best mean dev score by the same metric; checkpoints by each task's own metric"
@@ -162,9 +164,9 @@ CHOSEN_BY = (
 def find_runs(
     spec: Compared, results: Results, choice: Choice
 ) -> tuple[Scope, dict[str, RowScores], tuple[str, ...], list[str]]:
-    """Return the runs of a table or figure, their scores by row, the columns that were asked for, and notes.
+    """Return the runs of a table or figure, their scores by row, the columns of --tasks, and notes.
 
-    Raises InputError where no record says the metric.
+    Raises InputError where no record has the metric.
     """
     columns = asked_columns(spec.columns, choice)
     of_rows = [run for run in _by_metric(spec, results) if not spec.rows or spec.parts(run["row"])]
@@ -175,7 +177,8 @@ def find_runs(
             "earlier version, sweep into another folder"
         )
     kept = tuple(run for run in of_rows if run not in silent)
-    scope = take_runs(Results(results.place, kept), replace(choice, tasks=columns), (spec.k,))
+    printed = [row for block in spec.blocks.values() for row in block]
+    scope = take_runs(Results(results.place, kept), replace(choice, tasks=columns), (spec.k,), printed=printed)
     rows = scope.rows("k", "row")
     left_out = [f"left out: {len(silent)} runs whose records do not say the metric"] if silent else []
     told = in_one_line([*warnings(scope, rows), *left_out])
@@ -183,18 +186,18 @@ def find_runs(
 
 
 def _by_metric(spec: Compared, results: Results) -> Iterator[Run]:
-    """Yield runs of the columns, whose scores are by the column's metric: None where a run does not say."""
+    """Yield runs of the columns, scored by the column's metric; the score is None where a record lacks it."""
     transfers = any(ARROW in column for column in spec.columns)
     for run in answers(results) if transfers else results.runs:
         if run["task"] in spec.columns and run["k"] == spec.k:
             metric = spec.metrics[run["task"]]
             dev, test = (part_of(run, split, metric) for split in ("dev", "test"))
-            dev = run.get("dev") if dev is None else dev  # of zero-shot transfer: on the task that was trained on
+            dev = run.get("dev") if dev is None else dev  # zero-shot transfer has that of the first task alone
             yield {**run, "metric": metric, "dev": dev, "test": test}
 
 
 def compared_table(spec: Compared, results: Results, choice: Choice) -> Table:
-    """Return ours, and beside the paper's backbone its values and the difference, for each row and column."""
+    """Return our score for each row and column; beside the paper's backbone, also its value and the difference."""
     scope, rows, tasks, said = find_runs(spec, results, choice)
     arch, columns = only_architecture(scope.done, results) or "", [*tasks, AVERAGE]
     beside = (arch in spec.blocks or choice.paper) and spec.says_something
@@ -219,7 +222,7 @@ def compared_table(spec: Compared, results: Results, choice: Choice) -> Table:
     return Table(spec.heading, 1 + len(kinds), ["method", *kinds, *columns, *extra], groups, notes, more)
 
 
-# --- transfer: what models of one task say of another, as they are, or trained on K of its examples ---
+# --- transfer: models of one task on another, as they are or trained on K of its examples -----------
 
 HEADER = ["transfer", "K", "method", "test", "accuracy", "macro F1", "mean of both", "lr"]
 WITHOUT_K = (
@@ -235,21 +238,18 @@ EXAMPLE = "QQP → MRPC: trained on QQP, tested on MRPC; labels matched by what 
 def answers(results: Results) -> Iterator[Run]:
     """Yield a run for each score on another task: its task is ``QQP → MRPC``, its metric and test score MRPC's.
 
-    A run that failed would have answered what others of its task have.
+    A failed run counts for each task that others of its own task have answered.
     """
-    full = [run for run in results.runs if run["k"] is None]
-    asked: dict[str, set[str]] = {}
-    for run in full:
-        asked.setdefault(run["task"], set()).update(run.get("transfer") or ())
-    for run in full:
-        if not has_finished(run):
-            for task in sorted(asked[run["task"]]):
-                yield {**run, "task": run["task"] + ARROW + task, "metric": None, "test": None}
-            continue
-        for task, found in (run.get("transfer") or {}).items():
-            scores = {"dev": (run.get("scores") or {}).get("dev") or {}, "test": found["scores"]}
-            told = {"metric": found["metric"], "test": found["test"], TESTED: found.get("data"), "scores": scores}
-            yield {**run, **told, "task": run["task"] + ARROW + task}
+    for task, runs in grouped((run for run in results.runs if run["k"] is None), itemgetter("task")).items():
+        answered = sorted({other for run in runs for other in run.get("transfer") or ()})
+        for run in runs:
+            if not has_finished(run):
+                yield from ({**run, "task": task + ARROW + other, "metric": None, "test": None} for other in answered)
+                continue
+            for other, score in (run.get("transfer") or {}).items():
+                scores = {"dev": (run.get("scores") or {}).get("dev") or {}, "test": score["scores"]}
+                own = {"metric": score["metric"], "test": score["test"], TESTED: score.get("data"), "scores": scores}
+                yield {**run, **own, "task": task + ARROW + other}
     for run in results.continued:
         yield {**run, "task": run["source_task"] + ARROW + run["task"]}
 
@@ -278,7 +278,7 @@ def transfer_table(results: Results, choice: Choice) -> Table:
 
 
 def _transferred(score: Score | None, scope: Scope) -> list[str]:
-    """Return the cells of the header, from the score on."""
+    """Return the last five cells of a line."""
     if score is None:
         return [MISSING] * (len(HEADER) - 3)
     means = []
@@ -288,7 +288,7 @@ def _transferred(score: Score | None, scope: Scope) -> list[str]:
     return [seeds_text(score, scope.seeds), *map(score_text, means), f"{score.lr:g}"]
 
 
-# --- what there is -------------------------------------------------------------------------------
+# --- all runs ------------------------------------------------------------------------------------
 
 LISTED = {  # key of a run -> column that lists its values
     "task": "tasks",
@@ -308,10 +308,9 @@ def overview(results: Results) -> Table:
     for (setting, k, selection, backbone, row), group in grouped(
         runs, lambda run: (run["setting"], run["k"], run["selection"], backbone_label(run), run["row"])
     ).items():
-        shown = [setting, NOTHING if k is None else str(k), selection, backbone, row]
-        lines.append([*shown, *(_values(group, name) for name in LISTED), *map(str, _ended(group))])
-    failed = [run for run in runs if not has_finished(run)]
-    errors = Counter(str(run.get("error") or run.get("reason") or "no message") for run in failed)
+        names = [setting, NOTHING if k is None else str(k), selection, backbone, row]
+        lines.append([*names, *(_values(group, key) for key in LISTED), *map(str, _ended(group))])
+    errors = Counter(run.get("error") or run.get("reason") or "no message" for run in runs if not has_finished(run))
     rows = ", ".join(dict.fromkeys(run["row"] for run in results.supplementary))
     notes = [f"{len(results.supplementary)} of supplementary training, which are of no table: {rows}"] if rows else []
     notes += [f"{count} failed: {error}" for error, count in errors.most_common()]
@@ -320,11 +319,11 @@ def overview(results: Results) -> Table:
 
 
 def _ended(runs: Collection[Run]) -> tuple[int, int]:
-    """Return how many have finished, and how many failed."""
+    """Return the numbers of finished and of failed runs."""
     done = sum(map(has_finished, runs))
     return done, len(runs) - done
 
 
 def _values(runs: Iterable[Run], key: str) -> str:
-    found: set[Any] = {run[key] for run in runs if run.get(key) is not None}
-    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in sorted(found)) or NOTHING
+    values: set[Any] = {run[key] for run in runs if run.get(key) is not None}
+    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in sorted(values)) or NOTHING

@@ -18,7 +18,7 @@ from run_scripts.report.render import Table
 from run_scripts.run.records import append_record
 
 Run = dict[str, Any]
-MINILM = ["fairseq-train", "--arch", "roberta_idpg_minilm"]  # a command
+MINILM = "roberta_idpg_minilm"
 BACKBONE = {"path": "/models/roberta.large/model.pt", "sha256": "ab12" * 16}
 OTHER = {"path": "/models/mnli/model.pt", "sha256": "cd34" * 16}
 TEN = ("MPQA", "SUBJ", "CR", "MR", "SST-2", "QNLI", "RTE", "MRPC", "STS-B", "QQP")
@@ -34,8 +34,7 @@ def run(
     prompt = {"position": int(TASKS[task].pairs), "supplementary_position": None, "prompt_length": 5}
     outcome = {"metric": TASKS[task].metric, "dev": dev, "test": test, "trainable": 1000, "backbone": BACKBONE}
     others = {"seed": seed, "selection": "clean", "status": "done", "predictions": None, "options": {}}
-    command = ["fairseq-train", "--arch", "roberta_idpg_large", "--lr", str(lr)]
-    return {**identity, **prompt, **outcome, **others, "command": command, **more}
+    return {**identity, **prompt, **outcome, **others, "arch": "roberta_idpg_large", **more}
 
 
 def failed(row: str, task: str, seed: int = 1, **more: Any) -> Run:

@@ -9,7 +9,7 @@ from preprocess.errors import InputError
 from . import made
 from .made import cells, report
 
-BASE = {"command": ["fairseq-train", "--arch", "roberta_idpg_base"]}
+BASE = {"arch": "roberta_idpg_base"}
 
 
 def scores(accuracy, both):
@@ -70,7 +70,7 @@ def test_the_backbone_decides_which_values_stand_beside(tmp_path):
     for more, average in (({}, ["87.3±0.2", "85.1"]), (BASE, ["84.3±0.2", "83.1"])):
         beside = cells(report(tmp_path, [run("lpt", "MRPC", **more)], "--table idspam-2"), "lpt", "paper")
         assert [beside["MRPC"], beside["Avg"]] == average
-    found = report(tmp_path, [run("lpt", "MRPC", command=made.MINILM)], "--table idspam-2")
+    found = report(tmp_path, [run("lpt", "MRPC", arch=made.MINILM)], "--table idspam-2")
     assert found.lines == [["lpt", *["missing"] * 3, "60.0", *["missing"] * 3]]
     with pytest.raises(InputError, match="--backbone"):
         report(tmp_path, [run("lpt", "MRPC"), run("lora", "RTE", **BASE)], "--table idspam-2")

@@ -33,7 +33,7 @@ def test_table_2_takes_counts_of_runs_and_counts_the_rest(tmp_path):
 
 
 def test_table_2_of_another_architecture_is_not_compared(tmp_path):
-    run = made.run("m-idpg-phm", "CR", trainable=22_032, command=made.MINILM)
+    run = made.run("m-idpg-phm", "CR", trainable=22_032, arch=made.MINILM)
     found = report(tmp_path, [run], "--table 2 --rows m-idpg-phm prompt-tuning")
     assert found.lines == [
         ["prompt-tuning", "1,920", "counted", "5K", "-"],

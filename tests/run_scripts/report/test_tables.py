@@ -56,7 +56,7 @@ def test_rows_of_our_own_have_no_paper_lines_and_ablations_stay_in_their_table(t
 
 def test_another_backbones_scores_do_not_stand_beside_the_papers(tmp_path):
     """Neither its values, nor rows that were not run, unless somebody asks."""
-    runs = [*seeds("m-idpg-phm", "CR", [92, 94], command=made.MINILM), made.run("lora", "CR", command=made.MINILM)]
+    runs = [*seeds("m-idpg-phm", "CR", [92, 94], arch=made.MINILM), made.run("lora", "CR", arch=made.MINILM)]
     found = report(tmp_path, runs, "--table 1 --tasks CR")
     assert found.header == ["method", "CR", "Avg"] and found.names == 1
     assert found.lines == [["m-idpg-phm", "93.0±1.4", "93.0"], ["lora", "80.0 (n=1)", "80.0"]]

@@ -50,10 +50,6 @@ CONTRACT = {
 }
 
 
-def test_the_factor_is_alpha_over_r():
-    assert lora().method.scale == 5 / 3
-
-
 @pytest.mark.parametrize("name", ["lora", "lora-all"])
 def test_a_is_drawn_as_a_linear_is(name):
     for linear, a in tiny_model(method=name).method.a.items():

@@ -82,14 +82,9 @@ def test_another_tasks_network_is_taken_over_with_its_sources(paths, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("sources", "options", "named"),
-    [
-        (0, {"attempt_sources": 3}, "--source-prompts"),
-        (2, {"attempt_sources": 3}, "--attempt-sources 3"),
-        (2, {"attempt_sources": 1}, "--attempt-sources 1"),
-        (2, {"prompt_init": "uniform"}, "--prompt-init uniform"),
-    ],
+    ("sources", "option", "value"),
+    [(0, "source_prompts", ""), (2, "attempt_sources", 3), (2, "prompt_init", "uniform")],
 )
-def test_refused(paths, sources, options, named):
-    with pytest.raises(InputError, match=named):
-        attempt(**options, **({"source_prompts": ",".join(paths[:sources])} if sources else {}))
+def test_refused(paths, sources, option, value):
+    with pytest.raises(InputError, match=f"--{option.replace('_', '-')} {value}"):
+        attempt(**{"source_prompts": ",".join(paths[:sources]), option: value})

@@ -14,7 +14,6 @@ from fairseq_idpg.backbone.cpu import (
     dropped_attention,
     keep_mask,
     masked,
-    real_tokens,
     threshold_and_scale,
 )
 from fairseq_idpg.methods.registry import PRESETS
@@ -114,29 +113,6 @@ def test_chosen_once_by_whether_there_is_a_method(method):
     logits(model, pair_batch()).sum().backward()
     after = [module for module in stack.modules() if isinstance(module, FairseqDropout)]
     assert all(one is other for one, other in zip(before, after)) and len(before) == len(after)
-
-
-masks = st.integers(1, 5).flatmap(
-    lambda width: st.lists(st.lists(st.booleans(), min_size=width, max_size=width), min_size=1, max_size=5)
-)
-
-
-@given(masks)
-def test_there_and_back(rows):
-    padding = torch.tensor(rows)
-    tokens, x = real_tokens(padding), torch.randn(padding.size(1), len(padding), 3, requires_grad=True)
-    real = ~padding.t()
-    assert torch.equal(tokens.of(x)[:, 0], x[real])
-    back = tokens.spread(tokens.of(x))
-    assert torch.equal(back, x * real[..., None])
-    back.sum().backward()
-    assert torch.equal(x.grad, real[..., None].expand_as(x).to(x))
-
-
-def test_without_a_mask_all_tokens_are_taken():
-    x = torch.randn(3, 2, 4)
-    assert real_tokens(None) is ALL and ALL.of(x) is x and ALL.spread(x) is x
-    assert real_tokens(torch.zeros(2, 3, dtype=torch.bool, device="meta")) is ALL
 
 
 def outcome(model):

@@ -44,10 +44,6 @@ def test_bitwise_equal_to_fairseq_when_nothing_is_injected(training, frozen, pad
     assert frozen or len(ours) > 16 * LAYERS
 
 
-def test_keys_are_those_of_roberta(model):
-    assert set(model.encoder.state_dict()) == set(stock_twin(model).encoder.state_dict())
-
-
 @pytest.mark.parametrize("slot", ["hidden", "late", "key_value"])
 @pytest.mark.parametrize("padded", [True, False])
 def test_functions_see_the_states_at_their_place(model, slot, padded):

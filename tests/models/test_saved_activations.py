@@ -105,11 +105,3 @@ def test_a_layer_keeps_its_input(method):
         return (eight - four) // 4
 
     assert of_a_layer(checkpoint_activations=True) < 0.25 * of_a_layer()
-
-
-@pytest.mark.parametrize("method", LATE)
-def test_below_the_first_slot_nothing_is_kept(method):
-    three, six = (
-        kept_bytes(method, encoder_layers=n, prompt_layers=str(n - 2), checkpoint_activations=True) for n in (3, 6)
-    )
-    assert three == six

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import pickle
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,10 +18,8 @@ from fairseq_idpg.representations import cache as cache_module
 from fairseq_idpg.representations.cache import (
     CacheKey,
     RepresentationCache,
-    digest_of_parts,
     length_sorted_batches,
 )
-from preprocess.checksums import sha256
 from tests.helpers import ends_soon, put_no_file
 
 ROWS, WIDTH = 23, 6
@@ -116,16 +115,12 @@ def cut(path):
     path.write_bytes(path.read_bytes()[:-3])
 
 
-def remove(path):
-    path.unlink()
-
-
 def put_a_pipe(path):
     put_no_file(path, "pipe")
 
 
 @pytest.mark.parametrize("ending", ["partial.npy", "done.npy"])
-@pytest.mark.parametrize("damage", [flip, cut, remove, put_a_pipe])
+@pytest.mark.parametrize("damage", [flip, cut, Path.unlink, put_a_pipe], ids=lambda damage: damage.__name__)
 def test_a_damaged_part_is_made_again(tmp_path, ending, damage):
     cache = RepresentationCache(str(tmp_path), key())
     with pytest.raises(KeyboardInterrupt):
@@ -141,13 +136,11 @@ def test_a_damaged_part_is_made_again(tmp_path, ending, damage):
     "damage",
     [
         flip,
-        cut,
         put_a_pipe,
         lambda path: path.write_bytes(b""),
-        lambda path: path.write_text("[1, 2]"),
         lambda path: path.write_text("[" * 100_000),
     ],
-    ids=["flip", "cut", "pipe", "empty", "list", "deep"],
+    ids=["flip", "pipe", "empty", "deep"],
 )
 def test_what_is_no_whole_cache_is_refused(tmp_path, damage, which):
     path, about = filled(tmp_path)
@@ -249,25 +242,9 @@ def test_rows_that_are_not_finite_are_refused(tmp_path, dtype, value, remedy):
     assert not cache.complete
 
 
-def test_the_checksum_is_compared_once(tmp_path, monkeypatch):
-    filled(tmp_path)
-    calls = []
-    monkeypatch.setattr(cache_module, "sha256", lambda path: calls.append(path) or sha256(path))
-    cache = RepresentationCache(str(tmp_path), key())
-    cache.open()
-    cache.rows(EVERYTHING)
-    pickle.loads(pickle.dumps(cache)).rows(EVERYTHING)
-    assert len(calls) == 1
-
-
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(1, 200))
 def test_batches_hold_every_example_once_and_fit(sizes, max_tokens):
     sizes = np.asarray(sizes)
     found = list(length_sorted_batches(sizes, max_tokens))
     assert sorted(np.concatenate(found).tolist()) == list(range(len(sizes)))
     assert all(len(batch) == 1 or sizes[batch].max() * len(batch) <= max_tokens for batch in found)
-
-
-def test_digest_tells_parts_apart():
-    parts = [b"ab", b"c"], [b"a", b"bc"], [b"abc"]
-    assert len({digest_of_parts(*part) for part in parts}) == 3

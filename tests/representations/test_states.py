@@ -9,7 +9,7 @@ import torch
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations.cache import CacheKey
-from fairseq_idpg.representations.states import StateCache, find_state_caches, tell_sizes
+from fairseq_idpg.representations.states import StateCache, find_state_caches
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
 from tests.folders import write_folder
@@ -52,29 +52,6 @@ def test_states_come_back_in_batches(tmp_path, precision, rounded):
             expected = OF_EACH[example].to(dtype).to(states.dtype)
             assert torch.equal(states[: len(expected), place], expected)
             assert not states[len(expected) :, place].any()
-
-
-def test_states_that_do_not_fit_their_type(tmp_path):
-    def encode_badly(index):
-        rows = encode(index)
-        rows[index.tolist().index(4) * 7] = 1e6
-        return rows
-
-    with pytest.raises(InputError, match="states of example 5: .* --state-cache-dtype model$"):
-        cache(tmp_path, rounded=True).fill(encode_badly, batches())
-
-
-# --- room ----------------------------------------------------------------------------------------
-
-
-def test_the_room_is_said_before_it_is_taken(tmp_path, caplog):
-    caplog.set_level("INFO")
-    made = [cache(tmp_path), cache(tmp_path, rounded=True)]
-    tell_sizes(made)
-    assert "split train: 6 examples, 24 tokens x 6 x 4 bytes" in caplog.text and len(caplog.records) == 2
-    made[0].fill(encode, batches())
-    tell_sizes(made)
-    assert len(caplog.records) == 3
 
 
 # --- who may keep them ---------------------------------------------------------------------------

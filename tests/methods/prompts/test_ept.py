@@ -124,10 +124,3 @@ def test_options_of_a_start_that_is_not_made_have_no_effect(before, option, valu
     setattr(model.args, option, value)
     with pytest.raises(InputError, match=f"--{option.replace('_', '-')} {value}"):
         check_method_effects(model.args, model.method)
-
-
-def test_experts_start_as_linears_do():
-    """Uniform in 1/sqrt(inputs)."""
-    experts = tiny_model(method="ept").method.reparameterization.experts
-    for parameter, inputs in ((experts.down, 32), (experts.up, 256), (experts.up_bias, 256)):
-        assert 0.95 < parameter.abs().max() * inputs**0.5 <= 1

@@ -102,9 +102,3 @@ def test_no_circle(folder):
     while free := {module for module, names in left.items() if not names & left.keys()}:
         left = {module: names for module, names in left.items() if module not in free}
     assert not left
-
-
-def test_imports_are_seen():
-    text = "import a.b\ndef f():\n    from ..x import y\n    from . import z\n"
-    text += "import_module('m.n')\nimport_module('..o', 'p.q')"
-    assert sorted(imported(text, ("p", "q"))) == ["a.b", "m.n", "p.o", "p.q.z", "p.x.y"]

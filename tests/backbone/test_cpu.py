@@ -13,7 +13,6 @@ from fairseq_idpg.backbone.cpu import (
     QuickDropout,
     dropped_attention,
     keep_mask,
-    masked,
     threshold_and_scale,
 )
 from fairseq_idpg.methods.registry import PRESETS
@@ -48,19 +47,6 @@ def test_draws_are_independent_of_each_other():
     assert (joint - expected).abs().max() < 0.005
     rows = kept[:-1].T @ kept[1:] / (len(kept) - 1)
     assert (rows - 0.49).abs().max() < 0.005
-
-
-@pytest.mark.parametrize("layout", ["contiguous", "transposed", "expanded"])
-def test_masked_is_the_product_to_the_bit_and_to_the_stride(layout):
-    """Of what is not finite too; a sum's gradient is one number for all elements."""
-    torch.manual_seed(0)
-    x = torch.randn(6, 5, 8)
-    x[0, 0, :4] = torch.tensor([float("inf"), float("nan"), 0.0, -0.0])
-    x = {"contiguous": x, "transposed": x.transpose(0, 1), "expanded": x[:1, :1, :1].expand(6, 5, 8)}[layout]
-    mask = torch.rand(x.shape) > 0.5
-    found, plain = masked(x, mask), x * mask
-    assert found.stride() == plain.stride()
-    assert torch.equal(found.nan_to_num(7.0), plain.nan_to_num(7.0))
 
 
 def test_gradient_is_that_of_the_mask():

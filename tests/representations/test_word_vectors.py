@@ -83,21 +83,6 @@ def test_width_is_the_folders(folder):
         load_vectors(str(folder), "valid", vectors_width(str(folder), 300))
 
 
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[-2] ^= 1
-    path.write_bytes(content)
-
-
-@pytest.mark.parametrize("file", ["glove/valid.npy", "glove/glove.json", "input0/valid.bin"])
-def test_files_that_are_damaged_or_do_not_fit(folder, file):
-    write_vectors(folder)
-    assert load_vectors(str(folder), "valid", WIDTH).vectors.shape == (13, WIDTH)
-    flip(folder / file)
-    with pytest.raises(InputError, match=file.replace("input0/valid.bin", "valid.npy")):
-        load_vectors(str(folder), "valid", WIDTH)
-
-
 def test_vectors_of_an_earlier_version(folder, caplog):
     """Nothing says whether they are whole: one line of warning, and what can be seen is seen."""
     rows = write_vectors(folder)

@@ -72,7 +72,6 @@ def warnings(caplog):
     [
         ({"representation": "mean-pooled"}, {}, "with --representation mean-pooled"),
         ({}, {"generator_residual": True}, "without --generator-residual"),
-        ({}, {"prompt_insertion": "replace"}, "with --prompt-insertion add"),
         ({"prompt_init": "uniform"}, {}, ""),
     ],
 )

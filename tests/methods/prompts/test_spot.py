@@ -107,24 +107,14 @@ def test_what_is_no_source(tmp_path, written):
         spot(source_prompts=path)
 
 
-def test_a_source_of_before_the_backbone_was_recorded(tmp_path):
-    path = tmp_path / "a.pt"
-    options = {"_name": "roberta_idpg", "prompt_insertion": "add", "prompt_layers": "first"}
-    torch.save({"args": None, "cfg": {"model": options}, "model": {"method.table": drawn(0)}}, path)
-    with pytest.raises(InputError, match="--source-prompts .*a.pt .* backbone"):
-        spot(source_prompts=str(path))
-
-
 @pytest.mark.parametrize(
     ("names", "options", "named"),
     [
         ("", {}, "--source-prompts"),
         ("ab", {}, "--spot-target"),
         ("a", {"spot_average": 2}, "--spot-average 2"),
-        ("ab", {"spot_average": 0, "spot_target": "target"}, "--spot-average 0"),
         ("abc", {"spot_average": 3, "spot_target": "target"}, "--spot-average 3: .*b.pt"),  # b is unlike the target
         ("ab", {"spot_target": "target", "spot_embeddings": "a"}, "--spot-embeddings"),
-        ("a", {"spot_target": "target"}, "--spot-target .* has no effect"),
         ("a", {"prompt_init": "uniform"}, "--prompt-init uniform has no effect"),
         ("a", {"prompt_init": "saved", "prompt_init_from": "a"}, "--source-prompts .* has no effect"),
     ],

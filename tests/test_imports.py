@@ -27,7 +27,7 @@ LAYERS = (  # of fairseq_idpg: each imports those in front of it alone; the comm
     *("representations", "methods", "models", "criterions", "tasks", "training", "inference", "serving", "analysis"),
 )
 UPWARD = {  # when it is called: fairseq asks a model's class for what stands above the models
-    "fairseq_idpg.models.roberta_idpg: fairseq_idpg.inference.hub",
+    "fairseq_idpg.models.roberta_idpg: fairseq_idpg.inference.hub"
 }
 
 

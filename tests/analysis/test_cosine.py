@@ -9,19 +9,14 @@ import pytest
 from scipy.stats import rankdata
 
 from fairseq_idpg.analysis.__main__ import main
-from fairseq_idpg.analysis.cosine import (
-    count_groups,
-    gold_scores,
-    report,
-    sentence_dataset,
-)
+from fairseq_idpg.analysis.cosine import count_groups, gold_scores, report
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.load import load_trained, load_untrained
 from fairseq_idpg.inference.text import load_dictionary
 from preprocess.data_folder import DataFolder
 from tests.analysis.conftest import PAIRS, edited
 from tests.analysis.plain_pass import plain_cosine, plain_state
-from tests.folders import write_backbone, write_folder
+from tests.folders import write_folder
 
 
 def cosine(*arguments):
@@ -96,17 +91,6 @@ def test_fairseqs_own_checkpoint_and_one_of_the_same_method(pairs, stock, tuned,
     assert found["models"][1]["name"] == "roberta" and found["models"][1]["prompt_position"] is None
     found = numbers_of(pairs, "--path", tuned, "--baseline", tuned, "--top-k", 5)
     assert [model["name"] for model in found["models"]] == ["fine-tuning", "fine-tuning, baseline"]
-
-
-def test_long_sentences_are_cut_and_counted(tmp_path):
-    dictionary = load_dictionary(str(write_folder(tmp_path / "data", regression=True) / "input0" / "dict.txt"))
-    backbone = load_untrained(str(write_backbone(tmp_path / "model.pt", max_positions=8)), dictionary)
-    dataset = sentence_dataset(backbone, str(tmp_path / "data"), "input0", "valid", 0)
-    lengths = DataFolder(tmp_path / "data").rows("input0", "valid").lengths - 1
-    assert dataset.places.shorten.cut.sum() == int((lengths > 6).sum()) > 0
-    for i, length in enumerate(lengths):
-        tokens = dataset[i]["net_input.src_tokens"].tolist()
-        assert len(tokens) == min(length, 6) + 2 and tokens[-1] == 2
 
 
 def test_command(pairs, idpg, tuned, tmp_path, capsys):

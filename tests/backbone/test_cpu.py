@@ -8,13 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.backbone import cpu, encoder
-from fairseq_idpg.backbone.cpu import (
-    ALL,
-    QuickDropout,
-    dropped_attention,
-    keep_mask,
-    threshold_and_scale,
-)
+from fairseq_idpg.backbone.cpu import ALL, QuickDropout, dropped_attention, keep_mask, threshold_and_scale
 from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import logits, pair_batch, stock_twin, tiny_model
 from tests.models.started import behaviour, made, usual

@@ -128,14 +128,6 @@ def test_a_sentence_with_any_sign_is_one_row(sign):
     assert header.count("\t") == row.count("\t") == 3
 
 
-def test_json_lines():
-    found = [json.loads(line) for line in written("jsonl", CLASSES).splitlines()]
-    probabilities = {"0": 0.25, "1": 0.75}
-    assert written("jsonl", []) == written("tsv", []) == ""
-    assert found[0] == {"label": "1", "probability": 0.75, "probabilities": probabilities, "sentence": CLASSES[0].text}
-    assert json.loads(written("jsonl", SCORES[:1])) == {"score": 3.25, "sentence1": "a", "sentence2": "b, c"}
-
-
 def test_that_a_text_was_cut_is_no_column():
     """The first row names the columns, and it may have been read to its end."""
     cut = {"t": Prediction("a b", "1", {"0": 0.25, "1": 0.75}, cut=True)}

@@ -10,12 +10,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.predict import main
 from tests.inference.conftest import inputs
 
-TEXTS = {
-    "x.txt": "red cat\n",
-    "long.txt": f"red cat\n{'cat ' * 40}\n",
-    "pair.jsonl": '["a", "b"]\n',
-    "x.json": "[]\n",
-}
+TEXTS = {"x.txt": "red cat\n", "long.txt": f"red cat\n{'cat ' * 40}\n", "pair.jsonl": '["a", "b"]\n', "x.json": "[]\n"}
 COMMANDS = [  # of predict: what is given, what the line names
     ("--path SINGLES --text long.txt", "long.txt line 2"),
     ("--path SINGLES --text pair.jsonl", "pair.jsonl line 1"),
@@ -81,19 +76,6 @@ def test_in_python(kind, given, named, idpg):
     for model in (load(idpg(kind), device="cpu"), load({"own": idpg(kind)}, device="cpu")):
         with pytest.raises(InputError, match=named):
             model.predict(given)
-
-
-@pytest.mark.parametrize("path, options, named", [
-    ("no.pt", {}, "no.pt"),
-    ("BACKBONE", {}, "model.pt"),
-    ("SINGLES", {"fp16": True}, "fp16"),
-    ("SINGLES", {"int8": True, "device": "meta"}, "int8"),
-])  # fmt: skip
-def test_of_load(path, options, named, idpg, place):
-    path = {"BACKBONE": place / "backbone" / "model.pt", "SINGLES": idpg("singles")}.get(path, path)
-    for checkpoint in (path, [path]):
-        with pytest.raises(InputError, match=named):
-            load(checkpoint, **{"device": "cpu", **options})
 
 
 def test_in_training_mode_nothing_is_answered(idpg):

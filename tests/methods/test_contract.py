@@ -15,16 +15,7 @@ from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.prepare import check_has_rows
 from fairseq_idpg.options_table import COLUMNS, INPUTS, command, refusal
 from tests import contract
-from tests.helpers import (
-    ALWAYS_SAVED,
-    PAD,
-    enlarge,
-    logits,
-    pair_batch,
-    prompted,
-    single_batch,
-    stock_twin,
-)
+from tests.helpers import ALWAYS_SAVED, PAD, enlarge, logits, pair_batch, prompted, single_batch, stock_twin
 
 TABLE = contract.table()
 NAMES = sorted(PRESETS)

@@ -36,14 +36,6 @@ def test_pairs_are_asked_of_a_data_folder_alone():
         assert cfg.no_freeze_backbone
 
 
-def test_a_second_completion_changes_nothing():
-    cfg = open_options(method="s-idpg-phm", backbone="here/model.pt", prompt_length=3)
-    complete_options(cfg, facts())
-    before = dict(vars(cfg))
-    complete_options(cfg, facts())
-    assert vars(cfg) == before and before["prompt_length"] == 3 and before["backbone"].startswith("/")
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_what_a_model_gets(training):
     model = tiny_model(method="prompt-tuning", prompt_init="text", prompt_init_text="two words", prompt_length=4)

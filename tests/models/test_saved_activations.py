@@ -35,17 +35,6 @@ def test_dropout_keeps_a_byte_for_each_element():
     assert dropped - whole < (1 + 2 * layers) * hidden + layers * attention * 4
 
 
-@pytest.mark.parametrize("options", [{"method": "fine-tuning"}, {"method": "adapter", "adapter_hidden_size": 48}])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_off_a_cpu_half_precision_keeps_no_copy_in_float32(options, dtype):
-    model = tiny_model(encoder_ffn_embed_dim=48, **options).train().to(dtype)
-    of_feed_forward = [
-        {tensor.dtype for tensor in kept(model.to(device), pair_batch().to(device)) if tensor.size()[-1:] == (48,)}
-        for device in ("cpu", "meta")
-    ]
-    assert torch.float32 in of_feed_forward[0] and of_feed_forward[1] == {dtype}  # the first as fairseq has it
-
-
 LATE = ("lpt-naive", "lpt-npg", "lpt-mppg", "lpt-appg", "id-spam")
 
 

@@ -13,11 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.representations.cache import (
-    CacheKey,
-    RepresentationCache,
-    length_sorted_batches,
-)
+from fairseq_idpg.representations.cache import CacheKey, RepresentationCache, length_sorted_batches
 from tests.helpers import ends_soon, put_no_file
 
 ROWS, WIDTH = 23, 6

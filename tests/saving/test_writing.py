@@ -20,7 +20,6 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.training import fairseq_patches
 from fairseq_idpg.training.fairseq_patches import _save_training
 
 
@@ -107,12 +106,6 @@ def test_the_best_scores_may_be_below_zero(tmp_path, monkeypatch, scores):
         iterator = SimpleNamespace(epoch=epoch, end_of_epoch=lambda: True, state_dict=dict)
         checkpoint_utils.save_checkpoint(cfg, trainer, iterator, score)
     assert sorted(path.read_text() for path in tmp_path.glob("checkpoint.best_*")) == ["-3.0", "2.0"]
-
-
-def test_installing_twice_changes_nothing():
-    before = PathManager.copy, checkpoint_utils.torch_persistent_save
-    fairseq_patches.install()
-    assert (PathManager.copy, checkpoint_utils.torch_persistent_save) == before
 
 
 def test_a_crash_report_that_cannot_be_written_hides_no_error(tmp_path, caplog):

@@ -74,13 +74,8 @@ def test_several_tasks(two, checkpoints):
         "singles": (["sentence"], True),
         "pairs": (["pair"], False),
     }
-    for asked, message in (
-        ({"texts": pair}, "task singles: text 1 is a pair of sentences"),
-        ({"texts": pair, "tasks": "pairs", "prompts": True}, "task pairs: prompts: --method lora has no prompt rows"),
-        ({"texts": pair, "tasks": ["pairs", "x"]}, "task x is not served: choose among singles, pairs"),
-    ):
-        answer = ask(two, "/predict", asked)
-        assert answer.status == 400 and message in answer.error
+    refused = ask(two, "/predict", {"texts": pair, "tasks": "pairs", "prompts": True})
+    assert refused.status == 400 and "task pairs: prompts: --method lora has no prompt rows" in refused.error
 
 
 def request(text: str) -> bytes:

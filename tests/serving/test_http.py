@@ -22,30 +22,6 @@ async def greet(scope, receive, send) -> None:
     await send({"type": "http.response.body", "body": b"hello"})
 
 
-def test_connections_that_the_kernel_took_while_the_server_was_busy_are_answered():
-    """They come between the server's last look at its socket and its end: closing the socket would reset them."""
-    server = HttpServer(greet, lambda: None)
-    busy, may_end = threading.Event(), threading.Event()
-
-    async def end_once_it_may(counter: int) -> bool:
-        busy.set()
-        return may_end.wait(60)  # the loop stands still
-
-    server.on_tick = end_once_it_may
-    with socket.create_server(("127.0.0.1", 0), backlog=100) as bound, contextlib.ExitStack() as opened:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-        thread.start()
-        assert busy.wait(60)
-        asked = [http.client.HTTPConnection(*bound.getsockname(), timeout=60) for _ in range(50)]
-        for connection in asked:
-            opened.enter_context(contextlib.closing(connection))
-            connection.request("GET", "/")
-        may_end.set()
-        assert [connection.getresponse().read() for connection in asked] == [b"hello"] * 50
-        thread.join(60)
-        assert not thread.is_alive()
-
-
 def answer(client: socket.socket) -> bytes:
     """The body of the next answer."""
     response = http.client.HTTPResponse(client)
@@ -65,6 +41,27 @@ def serving(app) -> Iterator[SimpleNamespace]:
         server.should_exit = True
         thread.join(60)
         assert not thread.is_alive()
+
+
+def test_no_connection_is_made_only_to_be_reset(monkeypatch):
+    """Clients that connect after the last look at the socket, and before its end."""
+    close, made = asyncio.base_events.Server.close, []
+
+    def connect_and_close(listening) -> None:
+        for _ in range(3):
+            with contextlib.suppress(OSError):
+                made.append(socket.create_connection(running.address, 0.2))
+        close(listening)
+
+    monkeypatch.setattr(asyncio.base_events.Server, "close", connect_and_close)
+    with serving(greet) as running:  # which ends with the block
+        pass
+    for client in made:
+        with client:
+            client.sendall(ASK)
+            assert answer(client) == b"hello"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(running.address, 60)
 
 
 # --- clients that keep it waiting ------------------------------------------------------------------

@@ -59,23 +59,16 @@ def test_refused_when_composed_by_hydra():
         check_configuration(composed(training_arguments("--train-subset", "dev")))
 
 
-def test_what_is_missing():
+@pytest.mark.parametrize(("name", "value"), [("optimizer", None), ("data", "run_12:30-bin")])
+def test_no_optimizer_and_a_folder_whose_name_fairseq_would_cut(name, value):
     args = training_arguments()
-    args.optimizer = None
-    with pytest.raises(InputError, match="--optimizer"):
-        check_arguments(args)
-
-
-def test_a_folder_whose_name_fairseq_would_cut():
-    args = training_arguments()
-    args.data = "run_12:30-bin"
-    with pytest.raises(InputError, match="run_12:30-bin"):
+    setattr(args, name, value)
+    with pytest.raises(InputError, match=value or f"--{name}"):
         check_arguments(args)
 
 
 @pytest.mark.parametrize(
-    "tokens",
-    [{"init_token": None}, {"init_token": 55}, {"init_token": 1}, {"init_token": 4}, {"separator_token": 100}],
+    "tokens", [{"init_token": None}, {"init_token": 55}, {"init_token": 1}, {"init_token": 4}, {"separator_token": 100}]
 )
 def test_tokens(tokens):
     (name,) = tokens

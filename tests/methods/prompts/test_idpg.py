@@ -6,7 +6,6 @@ from omegaconf import OmegaConf
 
 from fairseq_idpg.backbone.injection import States
 from fairseq_idpg.methods.base import Geometry
-from fairseq_idpg.methods.prompts import idpg
 from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.models.config import fill_method_options
 from tests.contract import VECTORS, Row
@@ -101,21 +100,6 @@ def test_dropout_is_where_the_released_code_has_it():
     assert torch.equal(prompt_at(1, below), method.begin_pass(torch.zeros(2, WIDTH))(1, below))
     method.generators[0].dropout.p = 0.5
     assert not torch.equal(prompt_at(1, below), prompt_at(1, below))
-
-
-@pytest.mark.parametrize(("representation", "times"), [("backbone", 1), ("previous-layer", TINY["encoder_layers"])])
-def test_what_layers_read_alike_is_computed_once_per_pass(monkeypatch, representation, times):
-    """All of it but the dropout, which each layer draws for itself."""
-    model = tiny_model(method="m-idpg-phm", phm_n=4, representation=representation, generator_dropout=0.5).train()
-    seen, drawn = [], []
-    monkeypatch.setattr(idpg.F, "gelu", lambda x, gelu=idpg.F.gelu: seen.append(x) or gelu(x))
-    for each in model.method.generators:
-        each.dropout.register_forward_hook(lambda module, given, out: drawn.append(out))
-    for layer in model.encoder.sentence_encoder.layers:
-        layer.activation_fn = torch.relu  # its own gelu is the same function
-    logits(model, pair_batch())
-    assert len(seen) == times and len(drawn) == TINY["encoder_layers"]
-    assert not torch.equal(drawn[0], drawn[1])
 
 
 def test_a_checkpoint_from_before_there_were_two_residuals_has_the_released_one():

@@ -95,13 +95,6 @@ def test_load_balance_is_not_computed_in_half_precision():
     assert torch.equal(method.imbalance(logits), method.imbalance(logits.float()))
 
 
-def test_without_load_balance_nothing_is_kept():
-    for options, training in (({}, True), ({"smop_balance": 0.1}, False)):
-        method = model_of(**options).method.train(training)
-        method.begin_pass(None)(0, States(torch.randn(3, 2, 32)))
-        assert method.extra is None and bool(method.adds_loss) == bool(options)
-
-
 def test_load_balance_where_every_prompt_is_chosen():
     """n sum_i p_i / n = 1 whatever the router does."""
     method = model_of(smop_chosen=4).method

@@ -53,9 +53,6 @@ def put_no_file(path: Path, kind: str) -> None:
     {"pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
 
 
-NO_FILES = ("pipe", "device", "folder")
-
-
 def dictionary(words: int = WORDS) -> Dictionary:
     """Specials, ``w0`` … and <mask>, as sentence_prediction loads one."""
     symbols = Dictionary()

@@ -139,16 +139,6 @@ def test_nearest_words_by_hand(tmp_path):
     ]
 
 
-def test_words(place, pairs):
-    """Text is quoted, so that ' a' and 'a' differ; special symbols and parts of a character are named."""
-    vocabulary = Vocabulary.read(pairs, None, None)
-    symbols = vocabulary.encoder.encode(["a' é"])[0][:-1].tolist()
-    assert [vocabulary.word(i) for i in symbols[:3]] == ["'a'", '"\'"', "' '"]
-    assert [vocabulary.word(i) for i in symbols[3:]] == [f"<piece {vocabulary.dictionary[i]}>" for i in symbols[3:]]
-    assert vocabulary.word(2) == "</s>" and vocabulary.word(len(vocabulary.dictionary) - 1) == "<mask>"
-    assert vocabulary.text(symbols) == "a' é"
-
-
 def test_methods_without_rows(pairs, idpg, tuned, task_prompt, tmp_path):
     smop = edited(task_prompt, tmp_path / "smop.pt", method="smop")
     with pytest.raises(SystemExit, match="--data: --method smop chooses among prompts for each input"):
@@ -165,9 +155,7 @@ def test_methods_without_rows(pairs, idpg, tuned, task_prompt, tmp_path):
 def test_bad_options(place, pairs, idpg, task_prompt, tmp_path):
     other = write_folder(tmp_path / "other")
     for arguments, named in (
-        ([idpg], "--dict is missing"),
         ([idpg, "--dict", pairs, "--layer", 7], "--layer 7: .* 0, 1, 2"),
-        ([idpg, "--dict", pairs, "--top", 261], "--top 261: .* has 260 words"),
         ([idpg, "--data", pairs, "--examples", 17], "--examples 17: .* 16"),
         ([task_prompt, "--data", pairs], "--data: --method prompt-tuning"),
         ([idpg, "--dict", pairs, "--data", other], "made with another dictionary"),

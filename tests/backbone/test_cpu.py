@@ -8,15 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.backbone import cpu, encoder
-from fairseq_idpg.backbone.cpu import (
-    ALL,
-    QuickDropout,
-    dropped_attention,
-    keep_mask,
-    masked,
-    real_tokens,
-    threshold_and_scale,
-)
+from fairseq_idpg.backbone.cpu import ALL, QuickDropout, dropped_attention, keep_mask, threshold_and_scale
 from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import logits, pair_batch, stock_twin, tiny_model
 from tests.models.started import behaviour, made, usual
@@ -49,19 +41,6 @@ def test_draws_are_independent_of_each_other():
     assert (joint - expected).abs().max() < 0.005
     rows = kept[:-1].T @ kept[1:] / (len(kept) - 1)
     assert (rows - 0.49).abs().max() < 0.005
-
-
-@pytest.mark.parametrize("layout", ["contiguous", "transposed", "expanded"])
-def test_masked_is_the_product_to_the_bit_and_to_the_stride(layout):
-    """Of what is not finite too; a sum's gradient is one number for all elements."""
-    torch.manual_seed(0)
-    x = torch.randn(6, 5, 8)
-    x[0, 0, :4] = torch.tensor([float("inf"), float("nan"), 0.0, -0.0])
-    x = {"contiguous": x, "transposed": x.transpose(0, 1), "expanded": x[:1, :1, :1].expand(6, 5, 8)}[layout]
-    mask = torch.rand(x.shape) > 0.5
-    found, plain = masked(x, mask), x * mask
-    assert found.stride() == plain.stride()
-    assert torch.equal(found.nan_to_num(7.0), plain.nan_to_num(7.0))
 
 
 def test_gradient_is_that_of_the_mask():
@@ -114,29 +93,6 @@ def test_chosen_once_by_whether_there_is_a_method(method):
     logits(model, pair_batch()).sum().backward()
     after = [module for module in stack.modules() if isinstance(module, FairseqDropout)]
     assert all(one is other for one, other in zip(before, after)) and len(before) == len(after)
-
-
-masks = st.integers(1, 5).flatmap(
-    lambda width: st.lists(st.lists(st.booleans(), min_size=width, max_size=width), min_size=1, max_size=5)
-)
-
-
-@given(masks)
-def test_there_and_back(rows):
-    padding = torch.tensor(rows)
-    tokens, x = real_tokens(padding), torch.randn(padding.size(1), len(padding), 3, requires_grad=True)
-    real = ~padding.t()
-    assert torch.equal(tokens.of(x)[:, 0], x[real])
-    back = tokens.spread(tokens.of(x))
-    assert torch.equal(back, x * real[..., None])
-    back.sum().backward()
-    assert torch.equal(x.grad, real[..., None].expand_as(x).to(x))
-
-
-def test_without_a_mask_all_tokens_are_taken():
-    x = torch.randn(3, 2, 4)
-    assert real_tokens(None) is ALL and ALL.of(x) is x and ALL.spread(x) is x
-    assert real_tokens(torch.zeros(2, 3, dtype=torch.bool, device="meta")) is ALL
 
 
 def outcome(model):

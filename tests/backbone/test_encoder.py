@@ -1,19 +1,11 @@
-"""The open encoder with nothing injected is fairseq's, and what an injection needs of it."""
+"""The open encoder with nothing injected is fairseq's."""
 
 import pytest
 import torch
 
-from fairseq_idpg.backbone.injection import Injection
-from tests.helpers import PAD, TINY, enlarge, pair_batch, stock_twin, tiny_model
+from tests.helpers import TINY, enlarge, pair_batch, stock_twin, tiny_model
 
-LAYERS, WIDTH = TINY["encoder_layers"], TINY["encoder_embed_dim"]
-
-
-@pytest.fixture
-def model():
-    built = tiny_model(method="head-only")
-    enlarge(built.encoder)
-    return built
+LAYERS = TINY["encoder_layers"]
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -42,39 +34,3 @@ def test_bitwise_equal_to_fairseq_when_nothing_is_injected(training, frozen, pad
     ours, theirs = outputs
     assert len(ours) == len(theirs) and all(map(torch.equal, ours, theirs))
     assert frozen or len(ours) > 16 * LAYERS
-
-
-def test_keys_are_those_of_roberta(model):
-    assert set(model.encoder.state_dict()) == set(stock_twin(model).encoder.state_dict())
-
-
-@pytest.mark.parametrize("slot", ["hidden", "late", "key_value"])
-@pytest.mark.parametrize("padded", [True, False])
-def test_functions_see_the_states_at_their_place(model, slot, padded):
-    """Below the layer, or with ``hidden`` after it; ``sentence`` is the state of <s>; a mask if there are pads."""
-    tokens, seen = pair_batch() if padded else pair_batch()[:, :6], []
-    injection = Injection(**{slot: lambda layer, states: seen.append((layer, states))})
-    _, extra = model.encoder(tokens, features_only=True, return_all_hiddens=True, injection=injection)
-    assert [layer for layer, _ in seen] == list(range(LAYERS))
-    for layer, states in seen:
-        below = extra["inner_states"][layer + (slot == "hidden")]
-        assert torch.equal(states.x, below) and torch.equal(states.sentence, below[0])
-        assert torch.equal(states.padding, tokens.eq(PAD)) if padded else states.padding is None
-
-
-@torch.no_grad()
-def test_rows_that_joined_late_are_part_of_the_sequence_above_and_of_no_result(model):
-    tokens, seen, count = pair_batch(), [], 2
-    injection = Injection(
-        late=lambda layer, states: torch.ones(1, count, WIDTH) if layer != 1 else None,
-        hidden=lambda layer, states: seen.append(states),
-    )
-    features, extra = model.encoder(tokens, features_only=True, return_all_hiddens=True, injection=injection)
-    lengths = [tokens.size(1) + more for more in (count, count, 2 * count)]
-    assert [states.x.size(0) for states in seen] == lengths
-    for states in seen:
-        assert torch.equal(states.padding[:, : tokens.size(1)], tokens.eq(PAD))
-        assert not states.padding[:, tokens.size(1) :].any()
-    assert features.shape[:2] == tokens.shape
-    for states, below in zip(seen, extra["inner_states"][1:]):
-        assert torch.equal(below, states.x[: tokens.size(1)])

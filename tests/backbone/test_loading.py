@@ -116,21 +116,13 @@ def other_head(state):
     state["model"]["encoder.lm_head.dense.bias"] += 1
 
 
-def other_options(state):
-    state.update(epoch=3, note="converted again")
-
-
-@pytest.mark.parametrize("change_state", [other_names, other_head, other_options, lambda state: None])
+@pytest.mark.parametrize("change_state", [other_names, other_head])
 def test_the_same_weights_are_the_same_backbone(backbone, change_state):
     expected, before = fingerprint(backbone), backbone.read_bytes()
     change(backbone, change_state)
     torch.save(torch.load(backbone, weights_only=True), backbone, _use_new_zipfile_serialization=False)
     assert backbone.read_bytes() != before
     assert fingerprint(backbone) == expected
-
-
-def halved(state):
-    state["model"] = {name: value.half() for name, value in state["model"].items()}
 
 
 def one_bit(state):
@@ -142,7 +134,7 @@ def exchanged(state):
     state["model"].update(zip(names, [state["model"][name] for name in reversed(names)]))
 
 
-@pytest.mark.parametrize("change_state", [halved, one_bit, exchanged])
+@pytest.mark.parametrize("change_state", [one_bit, exchanged])
 def test_other_weights_are_another_backbone(backbone, change_state):
     expected = fingerprint(backbone)
     change(backbone, change_state)

@@ -72,18 +72,7 @@ def test_standard_output_is_utf_8_whatever_the_locale(idpg, tmp_path, monkeypatc
     assert found == (tmp_path / "\u2192.tsv").read_text(encoding="utf-8").splitlines() and "\u2192 grün" in found[1]
 
 
-def test_json_lines_by_any_spelling_of_their_suffix(idpg, tmp_path, capsys):
-    for name, options in (("x.JSONL", []), ("x.json", ["--jsonl"])):
-        (tmp_path / name).write_text('{"sentence": "red cat"}\n')
-        predict("--path", idpg("singles"), "--text", tmp_path / name, *options)
-        assert [row["sentence"] for row in table(capsys.readouterr().out)] == ["red cat"]
-
-
-def test_texts_that_are_too_long_are_cut_on_request(idpg, tmp_path, capsys):
-    text = tmp_path / "x.txt"
-    text.write_text("red cat\n" + "cat " * 40 + "\n")
-    predict("--path", idpg("singles"), "--text", text, "--truncate")
-    assert len(table(capsys.readouterr().out)) == 2
+def test_texts_that_are_too_long_are_cut_on_request(tmp_path):
     out = tmp_path / "out.tsv"
     checkpoint = write_checkpoint(tmp_path / "x.pt", write_folder(tmp_path / "data"), write_backbone(tmp_path / "b.pt"))
     usual = ["--path", checkpoint, "--split", "valid", "--out", out]

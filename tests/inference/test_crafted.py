@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from fairseq_idpg import load
-from fairseq_idpg.errors import InputError, ModelFault
+from fairseq_idpg.errors import InputError
 from fairseq_idpg.export import export
-from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from fairseq_idpg.inference.folder import load_on_folder
 from fairseq_idpg.models.config import METHOD_OPTIONS
 from fairseq_idpg.saving.shared_folder import write_shared
 from fairseq_idpg.saving.tensors import carry_checksum
-from tests.inference.conftest import inputs
 
 
 def crafted(checkpoint, path, change):
@@ -77,17 +75,3 @@ def test_a_folder_that_describes_more_than_it_holds(shared_copy, nothing_large):
     write_shared(shared_copy, load_file(shared_copy / "prompt.safetensors"), config)
     with pytest.raises(InputError, match=str(shared_copy)):
         load(shared_copy, device="cpu")
-
-
-def test_a_scale_that_leaves_nothing_finite(idpg, folders, tmp_path):
-    def change(state):
-        state["model"]["_extra_state"]["record"]["scale"] = 1e300
-
-    path = crafted(idpg("scores"), tmp_path / "x.pt", change)
-    with pytest.raises(ModelFault, match="input [0-9]+ is not finite"):
-        load(path, device="cpu").predict(inputs("scores")[:5])
-    silent = shutil.copytree(folders["scores"], tmp_path / "silent")
-    for name in ("preprocess.json", "sha256.txt"):  # so that only the checkpoint knows of a scale
-        (silent / name).unlink()
-    with pytest.raises(InputError, match="split valid are not finite"):
-        predict_split(*load_on_folder(str(path), str(silent), cpu=True), "valid")

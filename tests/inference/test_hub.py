@@ -73,20 +73,9 @@ def test_the_task_gives_targets_in_the_order_of_the_model(place, idpg, tmp_path)
             assert torch.equal(item["net_input.src_tokens"], model.encode(*text))
 
 
-def test_prompt_rows_are_left_out_of_the_features(hub):
-    """The first layer's input: the words' embeddings, at their places among the prompt's rows."""
-    model = hub("pairs")
-    tokens = model.encode("red cat", "dog")
-    embedded = model.extract_features(tokens, return_all_hiddens=True)[0][0]
-    stack = model.model.encoder.sentence_encoder
-    places = torch.tensor([2, *range(6, len(tokens) + 5)])  # <s>, then after three rows at position 0
-    words = stack.embed_tokens(tokens) + stack.embed_positions.weight[places]
-    assert torch.allclose(embedded, stack.layernorm_embedding(words), atol=1e-5)
-
-
 @pytest.mark.parametrize("kind, row", [
-    *(("pairs", row) for row in ([0, 5], [5, 2], [0, 5, 2, 2], [0, 5, 2, 6, 2], [0, 5, 2, 2, 6, 7], [2])),
-    *(("singles", row) for row in ([1, 0, 5, 6, 2], [0, 1, 5, 2, 6], [1, 0, 5, 2, 1], [0, 2])),
+    *(("pairs", row) for row in ([0, 5], [5, 2], [0, 5, 2, 6, 2])),
+    *(("singles", row) for row in ([1, 0, 5, 6, 2], [0, 1, 5, 2, 6], [0, 2])),
 ])  # fmt: skip
 def test_other_tokens_are_refused(hub, kind, row):
     """Pads that are not at the end, too: they would move the tokens, and give other answers."""
@@ -114,14 +103,3 @@ def test_a_new_head_by_the_recipe_of_fairseq(idpg):
     tokens = model.encode("red cat")
     expected = model.model.classification_heads["new_task"](model.extract_features(tokens))
     assert torch.equal(model.predict("new_task", tokens, return_logits=True), expected) and expected.shape == (1, 3)
-
-
-def test_a_backbone_that_is_written_to_is_noticed(idpg, tmp_path):
-    own = shutil.copy(idpg("singles").parents[1] / "backbone" / "model.pt", tmp_path)
-    model = RobertaIDPGModel.from_pretrained(idpg("singles").parent, "checkpoint_last.pt", backbone=own)
-    row = model.encode("red cat")
-    model.predict(HEAD, row)
-    os.utime(own, ns=(0, 0))
-    for ask in (model.extract_features, lambda tokens: model.predict(HEAD, tokens)):
-        with pytest.raises(InputError, match=f"{own} was written to"):
-            ask(row)

@@ -39,14 +39,6 @@ class Filling(Method):
 SLOTS = ("words", "input", "hidden", "late", "key_value", "sublayer", "projection")
 
 
-def test_what_is_injected_is_joined():
-    parts = [Filling("words", "late"), Filling("projection")]
-    joined = Combination("a+b", parts)
-    assert set(joined.slots) == {"words", "late", "projection"}
-    first, second = joined.parts
-    assert joined.injection(None) == Injection(words=first, late=first, projection=second)
-
-
 @pytest.mark.parametrize("slot", SLOTS)
 def test_two_parts_in_one_slot_are_refused(slot):
     with pytest.raises(InputError, match=rf"--method a\+b\+c: a and c .*\({slot}\)"):
@@ -79,12 +71,3 @@ def test_parts_that_read_different_representations_are_refused(kinds, refused):
         return
     with pytest.raises(InputError, match=r"--method a\+b\+c: a .* c "):
         Combination("a+b+c", parts)
-
-
-def test_a_preset_of_several_methods_is_joined_like_one():
-    three = tiny_model(method="mam+lora").method
-    assert [type(part).__name__ for part in three.parts] == ["TaskPrompts", "ParallelAdapters", "LoRA"]
-    assert set(three.slots) == {"key_value", "sublayer", "projection"}
-    parts = [Filling("words"), Filling("late"), Filling("late")]
-    with pytest.raises(InputError, match=r"--method two\+one: two and one "):
-        Combination("two+one", parts, ("two", "two", "one"))

@@ -8,27 +8,18 @@ from tests.helpers import PAD, enlarge, pair_batch, tiny_model
 LAYERS = 4
 HIGH = {"prompt_layers": "2,3"}
 LATE = {"prompt_insertion": "late", **HIGH}
-KEY_VALUE = {"prompt_insertion": "key-value", **HIGH}
 IDPG = {"method": "m-idpg-phm", "phm_n": 4, **LATE}
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
 
 BEGINNINGS = [  # (options, k)
-    *[({"method": name, **HIGH}, 2) for name in ("lpt-naive", "lpt-npg", "lpt-mppg", "lpt-appg", "p-tuning-v2-kv")],
-    *[
-        ({"method": "id-spam", **HIGH, "generator_input": read}, 2)
-        for read in ("states", "words", "embeddings", "last")
-    ],
-    *[({**IDPG, "representation": kind}, 2) for kind in ("backbone", "previous-layer", "mean-pooled", "token-mean")],
-    ({"method": "smop", **LATE}, 2),
-    ({"method": "attempt", "attempt_temperature": "1", **LATE}, 2),
-    ({"method": "lpt-mppg", **KEY_VALUE}, 2),
+    ({"method": "lpt-mppg", **HIGH}, 2),
     ({"method": "lpt-naive", "prompt_layers": "3"}, 3),
+    ({"method": "p-tuning-v2-kv", **HIGH}, 2),
+    *(({"method": "id-spam", **HIGH, "generator_input": read}, 2) for read in ("words", "embeddings", "last")),
+    *(({**IDPG, "representation": kind}, 2) for kind in ("backbone", "previous-layer", "token-mean")),
+    ({"method": "attempt", "attempt_temperature": "1", **LATE}, 2),
     ({"method": "adapter-drop", "adapter_drop": "3"}, 3),
     ({"method": "adapter", "adapter_layers": "1,3"}, 1),
-    ({"method": "compacter", "adapter_layers": "1,2"}, 1),
-    ({"method": "adapter-multihead-parallel", "adapter_layers": "3"}, 3),
-    ({"method": "adapter-scaled-parallel", "adapter_layers": "2"}, 2),
-    ({"method": "lora", "lora_layers": "1"}, 1),
     ({"method": "id-spam+lora", "prompt_layers": "3", "lora_layers": "2,3"}, 2),
     ({"method": "head-only"}, LAYERS),
     ({"method": "head-on-representation"}, LAYERS - 1),
@@ -59,11 +50,10 @@ def passed(model, tokens, **more):
 
 
 @pytest.mark.parametrize(("options", "layer"), BEGINNINGS)
-@pytest.mark.parametrize("padded", [True, False])
-def test_a_pass_from_given_states_is_the_same_bit_for_bit(options, layer, padded):
+def test_a_pass_from_given_states_is_the_same_bit_for_bit(options, layer):
     model = made(**options)
     assert model.first_layer == layer
-    tokens = pair_batch() if padded else pair_batch()[:, :6]
+    tokens = pair_batch()
     states, reached = cached(model, tokens), []
     for below in model.encoder.sentence_encoder.layers[:layer]:
         below.register_forward_pre_hook(lambda *_: reached.append(1))

@@ -1,7 +1,6 @@
 """Options and starts of a model, from what the task says of its data."""
 
 import argparse
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -37,14 +36,6 @@ def test_pairs_are_asked_of_a_data_folder_alone():
         assert cfg.no_freeze_backbone
 
 
-def test_a_second_completion_changes_nothing():
-    cfg = open_options(method="s-idpg-phm", backbone="here/model.pt", prompt_length=3)
-    complete_options(cfg, facts())
-    before = dict(vars(cfg))
-    complete_options(cfg, facts())
-    assert vars(cfg) == before and before["prompt_length"] == 3 and before["backbone"].startswith("/")
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_what_a_model_gets(training):
     model = tiny_model(method="prompt-tuning", prompt_init="text", prompt_init_text="two words", prompt_length=4)
@@ -56,17 +47,6 @@ def test_what_a_model_gets(training):
     expected = embeddings[[4, 5, 4, 5]][None] if training else before
     assert torch.equal(model.method.initial_rows, expected)
     assert model.method.initial_rows.param_group == "method/prompt" and embeddings.param_group == "backbone/weight"
-
-
-def test_rows_from_the_vocabulary_are_words():
-    symbols = dictionary()
-    symbols.symbols[4 : 4 + 40] = [f"[unused{i}]" for i in range(40)]
-    model = tiny_model(method="prompt-tuning", prompt_init="vocabulary", prompt_length=10)
-    model.args.head_init_from, model.args.no_save_optimizer_state = None, False
-    prepare_model(model, replace(facts(), dictionary=symbols), training=True)
-    words = model.encoder.sentence_encoder.embed_tokens.weight[44:-1]
-    (rows,) = model.method.initial_rows
-    assert sorted(words.tolist()) == sorted(rows.tolist())
 
 
 def test_an_idle_option_is_refused_in_a_new_run_alone():

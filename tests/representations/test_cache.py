@@ -1,6 +1,5 @@
 """The files of cached rows: filling, sharing; damaged or foreign ones are refused."""
 
-import errno
 import json
 import multiprocessing
 import pickle
@@ -13,14 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.representations import cache as cache_module
-from fairseq_idpg.representations.cache import (
-    CacheKey,
-    RepresentationCache,
-    digest_of_parts,
-    length_sorted_batches,
-)
-from preprocess.checksums import sha256
+from fairseq_idpg.representations.cache import CacheKey, RepresentationCache, length_sorted_batches
 from tests.helpers import ends_soon, put_no_file
 
 ROWS, WIDTH = 23, 6
@@ -85,17 +77,6 @@ def test_after_a_kill_all_is_computed_again(tmp_path):
     cache.fill(counting(calls), batches(4))
     assert sorted(sum(calls, [])) == EVERYTHING.tolist()
     np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
-    assert len(list(tmp_path.iterdir())) == 3  # rows, what they were made from, and the lock
-
-
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[-2] ^= 1
-    path.write_bytes(content)
-
-
-def cut(path):
-    path.write_bytes(path.read_bytes()[:-3])
 
 
 def put_a_pipe(path):
@@ -103,21 +84,9 @@ def put_a_pipe(path):
 
 
 @pytest.mark.parametrize("which", ["npy", "json"])
-@pytest.mark.parametrize(
-    "damage",
-    [
-        flip,
-        cut,
-        put_a_pipe,
-        lambda path: path.write_bytes(b""),
-        lambda path: path.write_text("[1, 2]"),
-        lambda path: path.write_text("[" * 100_000),
-    ],
-    ids=["flip", "cut", "pipe", "empty", "list", "deep"],
-)
-def test_what_is_no_whole_cache_is_refused(tmp_path, damage, which):
+def test_what_is_no_file_is_refused(tmp_path, which):
     path, about = filled(tmp_path)
-    damage(path if which == "npy" else about)
+    put_a_pipe(path if which == "npy" else about)
     with ends_soon(), pytest.raises(InputError, match=f"^--representation-cache: {path}"):
         reopened(tmp_path)
 
@@ -184,17 +153,10 @@ def test_rows_follow_the_precision_of_the_backbone(tmp_path):
     np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
 
 
-def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=f"^--representation-cache {tmp_path / 'file'}"):
         filled(tmp_path / "file")
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(cache_module, "write_zeros", full)
-    with pytest.raises(InputError, match="No space left on device"):
-        filled(tmp_path / "full")
 
 
 @pytest.mark.parametrize(
@@ -213,24 +175,9 @@ def test_rows_that_are_not_finite_are_refused(tmp_path, dtype, value, remedy):
     assert not cache.complete
 
 
-def test_the_checksum_is_compared_once(tmp_path, monkeypatch):
-    filled(tmp_path)
-    calls = []
-    monkeypatch.setattr(cache_module, "sha256", lambda path: calls.append(path) or sha256(path))
-    cache = RepresentationCache(str(tmp_path), key())
-    cache.rows(EVERYTHING)
-    pickle.loads(pickle.dumps(cache)).rows(EVERYTHING)
-    assert len(calls) == 1
-
-
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(1, 200))
 def test_batches_hold_every_example_once_and_fit(sizes, max_tokens):
     sizes = np.asarray(sizes)
     found = list(length_sorted_batches(sizes, max_tokens))
     assert sorted(np.concatenate(found).tolist()) == list(range(len(sizes)))
     assert all(len(batch) == 1 or sizes[batch].max() * len(batch) <= max_tokens for batch in found)
-
-
-def test_digest_tells_parts_apart():
-    parts = [b"ab", b"c"], [b"a", b"bc"], [b"abc"]
-    assert len({digest_of_parts(*part) for part in parts}) == 3

@@ -45,8 +45,7 @@ def test_what_is_saved_is_read_back():
 
 
 @pytest.mark.parametrize(
-    "state",
-    [None, {"labels": [["1"]]}, {"tokens": {"--init-token": 0.5}}, {"pairs": 1}, {"scale": float("nan")}, {"scale": 0}],
+    "state", [None, {"labels": [["1"]]}, {"tokens": {"--init-token": 0.5}}, {"scale": float("nan")}]
 )
 def test_damaged_records_are_refused(state):
     with pytest.raises(InputError, match="FILE"):
@@ -165,13 +164,5 @@ def test_what_is_known_of_a_folder(tmp_path):
         **{"tokens": {"--init-token": 0, "--separator-token": None}, "bpe_sha256": "b" * 64, "vocab": "/vocab"},
         dictionary=symbols_fingerprint(dictionary("ab")),
     )
-    for text in ("{", "[]", '{"bpe": 3}'):
-        (tmp_path / "preprocess.json").write_text(text)
-        with pytest.raises(InputError, match="preprocess.json.*is damaged"):
-            folder_record(cfg, dictionary("ab"), [])
     (tmp_path / "preprocess.json").unlink()
     assert folder_record(cfg, dictionary("ab"), []).bpe is None
-
-
-def test_fingerprints_are_of_symbols_in_their_order():
-    assert symbols_fingerprint(dictionary("ab")) != symbols_fingerprint(dictionary("ba"))

@@ -48,11 +48,8 @@ CHANGES = {  # and what the refusal names
     "the method in another size": (put("method.bias", torch.zeros(2, 4, 16)), "method.bias"),
     "an unknown tensor": (put("adapter", torch.zeros(2)), "adapter"),
     "whole numbers": (put("method.bias", torch.zeros(2, 5, 16, dtype=torch.int64)), "method.bias"),
-    "an empty fingerprint": (put("backbone_fingerprint", torch.zeros(0)), "backbone_fingerprint"),
     "no fingerprint": (drop("backbone_sha256"), "--arch roberta_idpg"),
     "NaN in the method": (with_nan("method.bias", float("nan")), "method.bias"),
-    "a list": (put("method.bias", [1.0]), "method.bias"),
-    "a tensor without numbers": (put("method.bias", torch.zeros(2, 5, 16, device="meta")), "--path"),
     "numbers many times": (put("method.bias", torch.zeros(1).expand(2**32)), "--path"),
 }
 
@@ -91,16 +88,9 @@ def start(old, folder, *options):
     return line
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        drop("encoder.sentence_encoder.layers.1.fc1"),
-        put("encoder.sentence_encoder.layers.2.fc1.bias", torch.zeros(32)),
-    ],
-)
-def test_a_part_of_a_backbone_is_not_completed(change, old, tmp_path):
+def test_a_part_of_a_backbone_is_not_completed(old, tmp_path):
     state = torch.load(old.backbone, weights_only=True)
-    change(state["model"])
+    drop("encoder.sentence_encoder.layers.1.fc1")(state["model"])
     assert "fc1" in start(old, tmp_path / "run", "--restore-file", old.save(state), *RESET)
 
 

@@ -7,14 +7,16 @@ import os
 import resource
 import shutil
 import signal
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.file_io import PathManager
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.training import fairseq_patches
 
 
 @contextlib.contextmanager
@@ -75,7 +77,28 @@ def test_bytes_are_on_the_disk_before_the_name(tmp_path, monkeypatch):
     assert torch.load(tmp_path / "a.pt", weights_only=True)["model"].tolist() == [0, 0, 0]
 
 
-def test_installing_twice_changes_nothing():
-    before = PathManager.copy, checkpoint_utils.torch_persistent_save
-    fairseq_patches.install()
-    assert (PathManager.copy, checkpoint_utils.torch_persistent_save) == before
+@pytest.mark.parametrize("scores", [[-7.5, -3.0, -5.0, 2.0], [-7.5, -3.0, 2.0, -5.0]])
+def test_the_best_scores_may_be_below_zero(tmp_path, monkeypatch, scores):
+    """Of a correlation, with --keep-best-checkpoints 2."""
+    monkeypatch.setattr(checkpoint_utils.save_checkpoint, "best", scores[0], raising=False)
+    cfg = CheckpointConfig(
+        save_dir=str(tmp_path),
+        keep_best_checkpoints=2,
+        best_checkpoint_metric="spearman",
+        maximize_best_checkpoint_metric=True,
+        no_epoch_checkpoints=True,
+        no_last_checkpoints=True,
+    )
+    trainer = SimpleNamespace(
+        data_parallel_rank=0,
+        checkpoint_suffix="",
+        should_save_checkpoint_on_current_rank=True,
+        consolidate_optimizer=lambda: None,
+        get_num_updates=lambda: 0,
+        save_checkpoint=lambda path, extra: Path(path).write_text(str(extra["val_loss"])),
+        task=None,
+    )
+    for epoch, score in enumerate(scores, 1):
+        iterator = SimpleNamespace(epoch=epoch, end_of_epoch=lambda: True, state_dict=dict)
+        checkpoint_utils.save_checkpoint(cfg, trainer, iterator, score)
+    assert sorted(path.read_text() for path in tmp_path.glob("checkpoint.best_*")) == ["-3.0", "2.0"]

@@ -7,10 +7,7 @@ import pytest
 from tests.inference.conftest import make_folder, vocab_and_backbone
 from tests.inference.saved import write_checkpoint
 
-OPTIONS = {
-    "singles": ["--method", "m-idpg-dnn", "--prompt-length", 3],
-    "pairs": ["--method", "lora"],
-}
+OPTIONS = {"singles": ["--method", "m-idpg-dnn", "--prompt-length", 3], "pairs": ["--method", "lora"]}
 
 
 @pytest.fixture(scope="session")

@@ -55,17 +55,6 @@ def test_what_waits_is_answered_together(run):
     assert stub.calls == [1, 6, 2] and batcher.waiting == 0
 
 
-def test_a_round_has_an_end(run):
-    stub = Stub(may_answer=False)
-    batcher = run(stub)
-    busy(stub, batcher)
-    sizes = [3 * BATCHES, BATCHES, 1, 5 * BATCHES, 2]  # of a batch size of 4
-    answers = [batcher.submit(Question(["x"] * size)) for size in sizes]
-    stub.may_answer.set()
-    assert [len(answer.result(60)) for answer in answers] == sizes
-    assert stub.calls == [1, 4 * BATCHES, 1, 5 * BATCHES, 2]
-
-
 def test_a_question_at_fault_fails_alone(run):
     stub = Stub(may_answer=False)
     batcher = run(stub)
@@ -131,18 +120,3 @@ def test_close_in_a_hurry(run):
         stub.may_answer.set()
         closing.result(60)
     assert first.result() and stub.calls == [1] and batcher.error is None
-
-
-def test_a_model_that_cannot_be_loaded_ends_it():
-    ended = threading.Event()
-
-    def missing():
-        raise OSError("no such file")
-
-    batcher = Batcher(missing, 4, 0, 1000)
-    with pytest.raises(Unavailable, match="being loaded"):
-        batcher.submit(Question(["x"]))
-    batcher.start(lambda: None, ended.set)
-    assert ended.wait(60)
-    batcher.close()
-    assert str(batcher.error) == "no such file"

@@ -10,8 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fairseq_idpg import load
-from tests.serving.running import Stub, command, in_thread
+from tests.serving.running import Stub, in_thread
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
@@ -37,20 +36,6 @@ def cells(document: str) -> list[list[str]]:
     """Text of the rows of all tables."""
     rows = re.findall(r"<tr>(.*?)</tr>", part(document, "answer"))
     return [re.findall(r"<td>(.*?)</td>", row) for row in rows]
-
-
-def test_label_probabilities_and_nearest_words(checkpoints, tmp_path):
-    model = load(checkpoints["singles"], device="cpu")
-    (expected,) = model.predict(["red cat"], prompts=True)
-    with command("--path", checkpoints["singles"]) as running:
-        document = shown(tmp_path, running.port, sentence="red cat")
-    assert f"<h2>{expected.label} ({100 * expected.probability:.1f}%)</h2>" in document
-    classes, prompts = cells(document)[:2], cells(document)[2:]
-    assert [row[:2] for row in classes] == [[name, f"{p:.4f}"] for name, p in expected.probabilities.items()]
-    assert [row[0] for row in prompts] == [f"row {n}, layer {row.layer}" for n, row in enumerate(expected.prompts, 1)]
-    for (_, near), row in zip(prompts, expected.prompts):
-        assert re.findall(r" (-?\d\.\d\d)(?:, |$)", near) == [f"{cosine:.2f}" for _, cosine in row.words]
-    assert part(document, "error") == "" and '<label id="of-task" hidden' in document
 
 
 class Hostile(Stub):

@@ -29,22 +29,16 @@ def test_questions():
     [
         (b'{"texts": ["\xff"]}', "JSON"),
         (b"[" * 100_000, "JSON"),
-        (b'{"texts": ["a"], "words": NaN}', "NaN"),
         (b'{"texts": ["a"], "texts": ["b"]}', "twice"),
         (b'{"texts": ["\\ud800"]}', "text 1"),
-        (["a"], "JSON"),
         ({"texts": "a"}, "texts"),
         ({"texts": ["a", 3]}, "text 2"),
-        ({"texts": ["a", ["b", "c", "d"]]}, "text 2"),
         ({"texts": [""]}, "text 1"),
-        ({"texts": [["a", " "]]}, "text 1"),
         ({"texts": ["a"] * 4}, "give 3"),
         ({"texts": ["a"], "task": "x"}, "'task'"),
         ({"texts": ["a"], "tasks": []}, "tasks"),
-        ({"texts": ["a"], "tasks": [3]}, "tasks"),
         ({"texts": ["a"], "prompts": 3}, "prompts 3"),
         ({"texts": ["a"], "prompts": True, "words": 0}, "words 0"),
-        ({"texts": ["a"], "prompts": True, "words": True}, "words True"),
     ],
 )
 def test_what_is_no_question(asked, named):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_idpg.tasks.dataset import by_length, grouped_by_length, padding_waste
+from fairseq_idpg.tasks.dataset import by_length, grouped_by_length
 from fairseq_idpg.tasks.task import share_of_batch, share_of_tokens
 from preprocess.errors import InputError
 from tests.folders import write_folder
@@ -25,13 +25,6 @@ def test_every_example_once_and_sorted_within_buckets(sizes, bucket, seed):
         part = found[start : start + bucket]
         assert set(part.tolist()) == set(order[start : start + bucket].tolist())
         assert (np.diff(sizes[part]) <= 0).all()
-
-
-@given(SIZES, st.integers(1, 9))
-def test_waste_is_the_share_of_pads(sizes, count):
-    batches = [np.arange(start, min(start + count, len(sizes))) for start in range(0, len(sizes), count)]
-    pads = sum(max(sizes[batch]) - size for batch in batches for size in sizes[batch])
-    assert padding_waste(batches, sizes) == pytest.approx(pads / max(1, pads + sum(sizes)))
 
 
 @pytest.fixture(scope="module")

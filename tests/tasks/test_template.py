@@ -87,5 +87,5 @@ def test_what_is_no_template(tmp_path, text, pairs, named):
     encoder = load_encoder("gpt2", write_vocab(tmp_path))
     with pytest.raises(InputError) as refused:
         encode_template(text, pairs, encoder, MASK, START, END)
-    said = str(refused.value)
-    assert said.startswith(f"--template {text}") and named in said.removeprefix(f"--template {text}")
+    start, _, said = str(refused.value).partition(text)
+    assert start == "--template " and named in said

@@ -27,7 +27,7 @@ def test_without_layer_norms():
     assert (row.own, row.of_backbone) == (0, 221_184)
 
 
-@pytest.mark.parametrize("other", ["adapter", "m-idpg-phm", "compacter-shared"])
+@pytest.mark.parametrize("other", ["m-idpg-phm", "compacter-shared"])
 def test_what_others_train_besides(other):
     """Parts of the backbone that either names, each once, are trained and saved."""
     model = tiny_model(method=f"bitfit+{other}")

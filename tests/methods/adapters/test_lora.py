@@ -50,17 +50,6 @@ CONTRACT = {
 }
 
 
-def test_the_factor_is_alpha_over_r():
-    assert lora().method.scale == 5 / 3
-
-
-@pytest.mark.parametrize("name", ["lora", "lora-all"])
-def test_a_is_drawn_as_a_linear_is(name):
-    for linear, a in tiny_model(method=name).method.a.items():
-        read = 64 if linear == "fc2" else 32
-        assert a.shape == (3, 8, read) and read**-0.5 * 0.9 < a.abs().max() <= read**-0.5
-
-
 def test_dropout_falls_on_the_input_of_the_change():
     method = lora(lora_dropout=0.5).method
     x, change = torch.randn(5, 2, 32), method.injection(None).projection(1).v_proj

@@ -6,7 +6,6 @@ from omegaconf import OmegaConf
 
 from fairseq_idpg.backbone.injection import States
 from fairseq_idpg.methods.base import Geometry
-from fairseq_idpg.methods.prompts import idpg
 from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.models.config import fill_method_options
 from tests.contract import VECTORS, Row
@@ -85,33 +84,6 @@ def test_zero_generator_is_prompt_tuning_with_its_bias(single):
             assert torch.equal(logits(generated, pair_batch(), position), logits(tuning, pair_batch(), position))
 
 
-@pytest.mark.parametrize(
-    ("name", "stds"),
-    [
-        ("m-idpg-phm", {"down_a": 0.05, "down_b": 0.05, "up_a": 0.05, "up_b": 0.05, "hidden_bias": 0.05, "bias": 0.02}),
-        ("m-idpg-dnn", {"down": 0.02, "up": 0.02, "hidden_bias": 0, "bias": 0.02}),
-        ("s-idpg-dnn", {"down": 0.02, "up": 0.02, "hidden_bias": 0, "bias": 0}),
-        ("p-tuning-v2", {"table": 0.02}),
-        ("prompt-tuning", {"table": 0.02}),
-    ],
-)
-def test_initial_values_of_the_released_code(name, stds):
-    torch.manual_seed(0)
-    options = {} if "tuning" in name else {"generator_hidden_size": 256}
-    method = PRESETS[name].build(model_args(method=name, **options), Geometry(8, 256, 1024))
-    assert {key.split(".")[-1] for key, _ in method.named_parameters()} == set(stds)
-    for key, parameter in method.named_parameters():
-        std = stds[key.split(".")[-1]]
-        assert parameter.std().item() == pytest.approx(std, rel=0.2), key
-        assert abs(parameter.mean().item()) <= 0.2 * std, key
-
-
-def test_values_survive_the_models_own_initialisation():
-    """RobertaModel draws every Linear again; a method attached too early would lose its values."""
-    model = tiny_model(method="m-idpg-phm", prompt_length=16, generator_hidden_size=32)
-    assert model.method.generators[0].down_b.std().item() == pytest.approx(0.05, rel=0.2)
-
-
 def test_dropout_is_where_the_released_code_has_it():
     """On M(x) once for all layers, on the hidden layer each time; never on a previous layer's state."""
     method = build(method="m-idpg-phm", phm_n=4, generator_dropout=0.5, representation="backbone", **SMALL).train()
@@ -128,21 +100,6 @@ def test_dropout_is_where_the_released_code_has_it():
     assert torch.equal(prompt_at(1, below), method.begin_pass(torch.zeros(2, WIDTH))(1, below))
     method.generators[0].dropout.p = 0.5
     assert not torch.equal(prompt_at(1, below), prompt_at(1, below))
-
-
-@pytest.mark.parametrize(("representation", "times"), [("backbone", 1), ("previous-layer", TINY["encoder_layers"])])
-def test_what_layers_read_alike_is_computed_once_per_pass(monkeypatch, representation, times):
-    """All of it but the dropout, which each layer draws for itself."""
-    model = tiny_model(method="m-idpg-phm", phm_n=4, representation=representation, generator_dropout=0.5).train()
-    seen, drawn = [], []
-    monkeypatch.setattr(idpg.F, "gelu", lambda x, gelu=idpg.F.gelu: seen.append(x) or gelu(x))
-    for each in model.method.generators:
-        each.dropout.register_forward_hook(lambda module, given, out: drawn.append(out))
-    for layer in model.encoder.sentence_encoder.layers:
-        layer.activation_fn = torch.relu  # its own gelu is the same function
-    logits(model, pair_batch())
-    assert len(seen) == times and len(drawn) == TINY["encoder_layers"]
-    assert not torch.equal(drawn[0], drawn[1])
 
 
 def test_a_checkpoint_from_before_there_were_two_residuals_has_the_released_one():

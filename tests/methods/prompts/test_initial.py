@@ -9,7 +9,6 @@ from tests.helpers import dictionary, tiny_model
 from tests.models.started import start
 
 SPECIALS = dictionary().nspecial
-METHODS = ("prompt-tuning", "p-tuning-v2", "m-idpg-phm", "s-idpg-dnn")
 
 
 def initialised(method="prompt-tuning", **options):
@@ -37,15 +36,14 @@ def test_normal_as_the_option_says(method, std):
         assert rows.abs().max() <= 20**-0.5
 
 
-@pytest.mark.parametrize("method", [*METHODS, "p-tuning-v2-kv"])
+@pytest.mark.parametrize("method", ["m-idpg-phm", "p-tuning-v2-kv"])
 def test_uniform(method):
     rows, _, _ = initialised(method, prompt_init="uniform")
     assert rows.abs().max() <= 0.5 and 0.2 < rows.std() < 0.38  # 0.289
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_vocabulary_rows_are_different_words_at_the_input_only(method):
-    rows, before, words = initialised(method, prompt_init="vocabulary")
+def test_vocabulary_rows_are_different_words_at_the_input_only():
+    rows, before, words = initialised("p-tuning-v2", prompt_init="vocabulary")
     chosen = [(words == row).all(1).nonzero().flatten().tolist() for row in rows[0]]
     assert all(len(found) == 1 for found in chosen) and len({found[0] for found in chosen}) == 5
     assert torch.equal(rows[1:], before[1:])

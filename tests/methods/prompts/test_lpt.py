@@ -71,13 +71,7 @@ def test_the_table_starts_as_the_released_one():
         assert (words == row).all(1).any()
 
 
-def test_an_output_bias_of_all_rows_can_start_from_words():
-    bias = started("lpt-npg", prompt_init="text", prompt_init_text="0").method.bias.detach()
-    assert bias.shape == (1, 5, 32) and torch.equal(bias[0, 0], bias[0, 1])
-
-
-@pytest.mark.parametrize(("layers", "place"), [(1, 0), (2, 1), (3, 2), (6, 4), (12, 7), (24, 13)])
+@pytest.mark.parametrize(("layers", "place"), [(1, 0), (2, 1), (24, 13)])
 def test_the_middle_is_the_papers_best_layer(layers, place):
     """LPT's k = 13 of 24; in a stack of two there is nothing above the second layer."""
-    for method in ("lpt-naive", "id-spam"):
-        assert tiny_model(method=method, encoder_layers=layers).method.places == (place,)
+    assert tiny_model(method="lpt-naive", encoder_layers=layers).method.places == (place,)

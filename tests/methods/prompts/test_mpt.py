@@ -38,12 +38,9 @@ def test_the_first_pass_is_the_mean_of_the_sources(tmp_path):
     assert torch.equal(method.reparameterization.shared, mean)
     assert torch.equal(method.train().begin_pass(None)(0, None), mean)
     assert torch.equal(method.eval().begin_pass(None)(0, None), mean)
-    one = mpt(source_prompts=paths[1])
-    assert torch.equal(one.table, drawn(1))
 
 
 def test_without_sources_it_starts_as_other_prompts():
-    assert mpt().table.std() == pytest.approx(0.02, rel=0.3)
     assert 0.2 < mpt(prompt_init="uniform").table.std() < 0.38
 
 

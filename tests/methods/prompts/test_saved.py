@@ -11,7 +11,6 @@ from fairseq_idpg.methods.prompts.initial import on_other_backbone
 from fairseq_idpg.saving.backbone_file import weights_digest
 from tests.folders import same_tensors
 from tests.helpers import tiny_model
-from tests.methods.prompts.test_initial import METHODS
 from tests.models.started import start, started
 
 
@@ -30,13 +29,10 @@ def test_a_prompt_of_other_sizes(tmp_path):
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        *((method, method) for method in METHODS),
+        ("m-idpg-phm", "m-idpg-phm"),
         ("prompt-tuning+adapter", "prompt-tuning"),
-        ("prompt-tuning", "lora+prompt-tuning"),
         ("adapter+id-spam", "id-spam+lora"),
-        ("m-idpg-dnn+bitfit", "bitfit+m-idpg-dnn"),
         ("mam", "prefix-tuning"),
-        ("dept+lora", "dept+lora"),
     ],
 )
 def test_a_saved_prompt_of_joined_methods(source, target, tmp_path):
@@ -46,9 +42,7 @@ def test_a_saved_prompt_of_joined_methods(source, target, tmp_path):
     with torch.no_grad():
         for parameter in given.method.parameters():
             parameter.add_(1)
-    path = tmp_path / "checkpoint_best.pt"
-    torch.save({"args": None, "cfg": {"model": {}}, "model": given.state_dict()}, path)
-    model = tiny_model(method=target, **sizes, prompt_init="saved", prompt_init_from=str(path))
+    model = tiny_model(method=target, **sizes, **saved(tmp_path / "x.pt", given))
     before = {name: value.clone() for name, value in model.method.state_dict().items()}
     start(model)
     (ours,), (theirs,) = (
@@ -61,23 +55,12 @@ def test_a_saved_prompt_of_joined_methods(source, target, tmp_path):
     assert changed == {f"{prefix}{name}" for name in ours.state_dict()}
 
 
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [("p-tuning-v2-kv", "p-tuning-v2"), ("p-tuning-v2", "p-tuning-v2-kv"), ("p-tuning-v2-kv", "key-value-input")],
-)
-def test_keys_and_values_are_no_rows_of_another_kind(source, target, tmp_path):
+@pytest.mark.parametrize(("target", "rows"), [("add", 10), ("key-value-input", 5)])
+def test_keys_and_values_are_no_rows_of_another_kind(target, rows, tmp_path):
     """Though they have the same shape: 5 keys and 5 values, 10 rows."""
-
-    def of(name, **more):
-        options = {"method": "p-tuning-v2-kv", "prompt_insertion": name} if "input" in name else {"method": name}
-        return tiny_model(**options, prompt_length=10 if name == "p-tuning-v2" else 5, **more)
-
-    path, given = tmp_path / "checkpoint_best.pt", of(source)
-    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, path)
-    model = of(target, prompt_init="saved", prompt_init_from=str(path))
-    kinds = given.args.prompt_insertion, model.args.prompt_insertion
-    with pytest.raises(InputError, match="{}.*{}".format(*kinds)):
-        start(model)
+    more = saved(tmp_path / "x.pt", tiny_model(method="p-tuning-v2-kv"))
+    with pytest.raises(InputError, match=f"key-value.*{target}"):
+        started(method="p-tuning-v2", prompt_insertion=target, prompt_length=rows, **more)
 
 
 def warnings(caplog):
@@ -89,7 +72,6 @@ def warnings(caplog):
     [
         ({"representation": "mean-pooled"}, {}, "with --representation mean-pooled"),
         ({}, {"generator_residual": True}, "without --generator-residual"),
-        ({}, {"prompt_insertion": "replace"}, "with --prompt-insertion add"),
         ({"prompt_init": "uniform"}, {}, ""),
     ],
 )
@@ -101,7 +83,7 @@ def test_values_of_other_options_are_told_of(source, target, told, tmp_path, cap
     assert len(warnings(caplog)) == bool(told) and all(told in warning for warning in warnings(caplog))
 
 
-@pytest.mark.parametrize("method", ["prompt-tuning", "ept", "mpt", "spot"])
+@pytest.mark.parametrize("method", ["prompt-tuning", "ept", "mpt"])
 @pytest.mark.parametrize("other", [True, False])
 def test_values_fitted_to_another_backbone_are_told_of(method, other, tmp_path, caplog):
     given = tiny_model(method=method)

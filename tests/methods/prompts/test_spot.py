@@ -53,11 +53,6 @@ def test_the_most_similar_source_is_the_start(saved, similarity, caplog):
     with caplog.at_level(logging.INFO):
         table = spot(source_prompts=sources(paths, "abc"), spot_target=paths["target"], spot_similarity=similarity)
     assert torch.equal(table, rows["c"])
-    told = [record.getMessage() for record in caplog.records if "cosine" in record.getMessage()]
-    measure = {"tokens": token_cosine, "mean": mean_cosine}[similarity]
-    assert told == [
-        f"source prompt {paths[name]}: cosine {float(measure(rows[name], rows['target'])):.4f}" for name in "cab"
-    ]
     assert f"the prompt starts from {paths['c']}" in caplog.text
 
 
@@ -77,14 +72,11 @@ def test_sources_may_be_compared_by_early_checkpoints(saved):
     assert torch.equal(table, rows["a"])
 
 
-@pytest.mark.parametrize(
-    ("layers", "insertion", "places"), [("all", "add", 3), ("0,1,2", "key-value", 3), ("2", "late", 1)]
-)
-def test_prompts_of_several_places(tmp_path, layers, insertion, places):
-    rows = torch.randn(places, ROWS * (2 if insertion == "key-value" else 1), WIDTH)
-    there = "0,1,2" if layers == "all" else layers  # the same places in other words
-    path = write_source(tmp_path / "a.pt", rows, insertion, there)
-    assert torch.equal(spot(source_prompts=path, prompt_layers=layers, prompt_insertion=insertion), rows)
+def test_prompts_of_several_places(tmp_path):
+    """The same places in other words."""
+    rows = torch.randn(3, 2 * ROWS, WIDTH)
+    path = write_source(tmp_path / "a.pt", rows, "key-value", "0,1,2")
+    assert torch.equal(spot(source_prompts=path, prompt_layers="all", prompt_insertion="key-value"), rows)
 
 
 def test_folded_and_joined_prompts_are_sources(tmp_path):
@@ -101,14 +93,8 @@ def test_folded_and_joined_prompts_are_sources(tmp_path):
     "written",
     [
         {"rows": torch.zeros(1, 4, WIDTH)},
-        {"rows": torch.zeros(1, ROWS, 16)},
-        {"rows": torch.zeros(2, ROWS, WIDTH)},
-        {"rows": torch.zeros(ROWS, WIDTH)},
-        {"rows": torch.ones(1, ROWS, WIDTH, dtype=torch.long)},
         {"layers": "all"},
-        {"layers": "none"},
         {"insertion": "late"},
-        {"insertion": None},
         {"router": torch.zeros(4, WIDTH)},  # of another method
         {"words.a": torch.zeros(4, 2)},  # a part of a prompt
         {"fingerprint": NO_BACKBONE + 1},  # another backbone
@@ -117,17 +103,8 @@ def test_folded_and_joined_prompts_are_sources(tmp_path):
 def test_what_is_no_source(tmp_path, written):
     values = {"rows": drawn(0), **written}
     path = write_source(tmp_path / "a.pt", values.pop("rows"), **values)
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=f"^--source-prompts {path}"):
         spot(source_prompts=path)
-    assert str(error.value).startswith(f"--source-prompts {path}") and "\n" not in str(error.value)
-
-
-def test_a_source_of_before_the_backbone_was_recorded(tmp_path):
-    path = tmp_path / "a.pt"
-    options = {"_name": "roberta_idpg", "prompt_insertion": "add", "prompt_layers": "first"}
-    torch.save({"args": None, "cfg": {"model": options}, "model": {"method.table": drawn(0)}}, path)
-    with pytest.raises(InputError, match="--source-prompts .*a.pt .* backbone"):
-        spot(source_prompts=str(path))
 
 
 @pytest.mark.parametrize(
@@ -136,10 +113,8 @@ def test_a_source_of_before_the_backbone_was_recorded(tmp_path):
         ("", {}, "--source-prompts"),
         ("ab", {}, "--spot-target"),
         ("a", {"spot_average": 2}, "--spot-average 2"),
-        ("ab", {"spot_average": 0, "spot_target": "target"}, "--spot-average 0"),
         ("abc", {"spot_average": 3, "spot_target": "target"}, "--spot-average 3: .*b.pt"),  # b is unlike the target
         ("ab", {"spot_target": "target", "spot_embeddings": "a"}, "--spot-embeddings"),
-        ("a", {"spot_target": "target"}, "--spot-target .* has no effect"),
         ("a", {"prompt_init": "uniform"}, "--prompt-init uniform has no effect"),
         ("a", {"prompt_init": "saved", "prompt_init_from": "a"}, "--source-prompts .* has no effect"),
     ],

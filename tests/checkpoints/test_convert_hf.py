@@ -20,7 +20,6 @@ from preprocess.errors import InputError
 from tests.checkpoints import hf_folders
 
 SCRIPT = Path(convert_hf.__file__)
-ROOT = "encoder.sentence_encoder."
 GPT2_BPE = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2_bpe"
 
 
@@ -83,9 +82,7 @@ def test_untied_head_is_left_out(tmp_path):
     state = torch.load(path, weights_only=True)
     state["lm_head.decoder.weight"] = state["lm_head.decoder.weight"] + 1
     torch.save(state, path)
-    model = convert_hf.convert(tmp_path / "hf", tmp_path / "out")["model"]
-    assert not [name for name in model if "lm_head" in name]
-    assert torch.equal(model[f"{ROOT}embed_tokens.weight"], state["roberta.embeddings.word_embeddings.weight"])
+    assert not [name for name in convert_hf.convert(tmp_path / "hf", tmp_path / "out")["model"] if "lm_head" in name]
 
 
 def test_stock_fairseq_loads_strictly(family, tmp_path, monkeypatch):
@@ -129,8 +126,7 @@ def symbols_of(folder: Path):
     convert_hf.write_dictionary(symbols, folder / "dict.txt")
     dictionary = Dictionary.load(str(folder / "dict.txt"))
     assert dictionary.symbols[4:] == symbols
-    assert len(order) == len(dictionary) + 1  # the task appends <mask>
-    assert sorted(order) == list(range(len(order)))
+    assert sorted(order) == list(range(len(dictionary) + 1))  # the task appends <mask>
     return dictionary.symbols, order
 
 
@@ -146,15 +142,6 @@ def test_bert(tmp_path):
     (tmp_path / "added_tokens.json").unlink()
     tokens = [hf_folders.WORDPIECE[i] for i in symbols_of(tmp_path)[1]]
     assert tokens == [*special[:4], *words, "[MASK]"]
-
-
-def test_merges_as_pairs_or_as_text(tmp_path):
-    hf_folders.write_tokenizer_json(tmp_path, "roberta")
-    content, expected = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8")), symbols_of(tmp_path)
-    for merges in (hf_folders.MERGES, [pair.split() for pair in hf_folders.MERGES]):
-        content["model"]["merges"] = merges
-        hf_folders.write_json(tmp_path / "tokenizer.json", content)
-        assert symbols_of(tmp_path) == expected
 
 
 @pytest.mark.skipif(not GPT2_BPE.is_dir(), reason="the released GPT-2 BPE files are not here")

@@ -17,7 +17,6 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[2] / "checkpoints" / "download.sh"
 NAME = "roberta.base"
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
-TOOLS = ("bash", "dirname", "gzip", "mkdir", "mv", "rm", "tar")
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
@@ -35,14 +34,6 @@ def server(tmp_path):
         threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True).start()
         yield folder, f"http://127.0.0.1:{httpd.server_address[1]}"
         httpd.shutdown()
-
-
-def bin_folder(tmp_path: Path, *clients: str) -> str:
-    """A PATH on which only TOOLS and these programs exist."""
-    (tmp_path / "bin").mkdir()
-    for name in (*TOOLS, *clients):
-        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or pytest.skip(f"{name} is not installed"))
-    return str(tmp_path / "bin")
 
 
 def archive(folder: Path, *files: str) -> None:
@@ -64,17 +55,15 @@ def download(*arguments: object, url: str = NOWHERE, path: str | None = None):
     )
 
 
-def one_line(stderr: str) -> str:
-    assert stderr.startswith("download.sh: ") and stderr.count("\n") == 1, stderr
-    return stderr
-
-
 @pytest.mark.parametrize("client", ["curl", "wget"])
 def test_unpacks_and_skips(client, server, tmp_path):
     www, url = server
     archive(www, "model.pt", "dict.txt", "NOTE")
     dest = tmp_path / "some where"
-    result = download(NAME, dest, url=url, path=bin_folder(tmp_path, client))
+    (tmp_path / "bin").mkdir()
+    for name in ("bash", "dirname", "gzip", "mkdir", "mv", "rm", "tar", client):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or pytest.skip(f"{name} is not installed"))
+    result = download(NAME, dest, url=url, path=str(tmp_path / "bin"))
     assert result.returncode == 0, result.stderr
     assert [path.name for path in dest.iterdir()] == [NAME]
     assert {path.name: path.read_text() for path in (dest / NAME).iterdir()} == {
@@ -93,21 +82,16 @@ def test_what_cannot_be_fetched_leaves_nothing(served, server, tmp_path):
         archive(www, "model.pt", "dict.txt")
         os.truncate(www / f"{NAME}.tar.gz", (www / f"{NAME}.tar.gz").stat().st_size - 20)
     result = download(NAME, tmp_path / "dest", url=url)
-    assert result.returncode != 0 and f"{url}/{NAME}.tar.gz" in one_line(result.stderr)
+    assert result.returncode == 1 and f"{url}/{NAME}.tar.gz" in result.stderr and result.stderr.count("\n") == 1
     assert list((tmp_path / "dest").iterdir()) == []
 
 
-def test_what_is_refused(tmp_path):
-    """Without a client; a folder of somebody's own stays; other names."""
-    result = download(NAME, tmp_path / "dest", path=bin_folder(tmp_path))
-    assert result.returncode != 0 and "needs curl or wget" in one_line(result.stderr)
+def test_a_folder_of_somebodys_own_stays(tmp_path):
     (tmp_path / NAME).mkdir()
     (tmp_path / NAME / "mine").write_text("mine")
     result = download(NAME, tmp_path)
-    assert result.returncode != 0 and "has no model.pt" in one_line(result.stderr)
+    assert result.returncode == 1 and "has no model.pt" in result.stderr
     assert (tmp_path / NAME / "mine").read_text() == "mine"
-    result = download("../roberta.base")
-    assert result.returncode == 2 and result.stderr.startswith("usage: ")
 
 
 def test_byte_pair_encoding_is_fetched_file_by_file(server, tmp_path):
@@ -122,4 +106,3 @@ def test_byte_pair_encoding_is_fetched_file_by_file(server, tmp_path):
             assert done.returncode == 1 and "vocab.bpe is empty" in done.stderr.splitlines()[-1]
             assert list((tmp_path / "dest").iterdir()) == []
     assert {path.name: path.read_text() for path in (tmp_path / "dest" / "gpt2_bpe").iterdir()} == files
-    assert "already there" in download("gpt2_bpe", tmp_path / "dest").stdout

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_idpg.criterions.sentence_prediction_idpg import gather
 from tests.folders import train, write_backbone, write_folder
 
 OURS = ["--criterion", "sentence_prediction_idpg"]
@@ -65,12 +64,3 @@ def test_an_epochs_last_update_where_one_process_has_a_batch_less(place, tmp_pat
     heads = [torch.load(tmp_path / n / "checkpoint_last.pt", weights_only=True)["model"] for n in ("one", "two")]
     for name, value in heads[0].items():
         assert not torch.is_tensor(value) or torch.allclose(value.float(), heads[1][name].float(), atol=1e-5), name
-
-
-def test_gathering_a_sum_of_tables():
-    first, second = torch.zeros(2, 4).double(), torch.zeros(2, 4).double()
-    first[0] = torch.tensor([3, 1, 0, 1])
-    second[1, :2] = torch.tensor([1, 7])
-    assert gather(first + second) == [1, 0, 1, 7] and gather(first + 0 * second) == [1, 0, 1]
-    second[1, 1] = 0.25
-    assert gather(first + second) == [1.0, 0.0, 1.0, 0.25]

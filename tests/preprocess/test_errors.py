@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
-import pickle
 
 import pytest
 from torch._utils import ExceptionWrapper
 
-from preprocess.errors import LONGEST_SHOWN, InputError, command_line, find_input_error, shown
+from preprocess.errors import LONGEST_SHOWN, InputError, command_line
 
 
 @pytest.mark.parametrize(
@@ -29,10 +28,8 @@ def test_a_command_ends_in_one_line(error, line, monkeypatch):
 
 
 def test_a_long_value_is_cut_in_its_middle():
-    error = InputError(f"x.tsv line 3: label {'a' * 5_000_000}: give another")
-    assert str(error).startswith("x.tsv line 3: ") and str(error).endswith(": give another")
-    assert len(str(error)) <= LONGEST_SHOWN and str(pickle.loads(pickle.dumps(error))) == str(error)
-    assert shown("\x1b[2J" * 5000).isprintable() and len(shown("a" * 5_000_000)) <= LONGEST_SHOWN
+    said = str(InputError(f"x.tsv line 3: label {'a' * 5_000_000}: give another"))
+    assert said.startswith("x.tsv line 3: ") and said.endswith(": give another") and len(said) <= LONGEST_SHOWN
 
 
 def test_the_line_of_another_process():
@@ -46,4 +43,3 @@ def test_the_line_of_another_process():
         with pytest.raises(InputError, match="^--x 1: give 2$") as raised:
             wrapped.reraise()
         error = raised.value
-    assert find_input_error("Traceback (most recent call last):\nValueError: another") is None

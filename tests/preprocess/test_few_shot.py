@@ -12,8 +12,8 @@ from fairseq_idpg.representations.stored import load_vectors
 from preprocess.data_folder import DataFolder, token_digests
 from preprocess.errors import InputError
 from preprocess.few_shot import few_shot, select_rows
-from preprocess.glove import read_facts, write_facts
-from tests.folders import write_folder, write_questions
+from preprocess.glove import write_facts
+from tests.folders import write_folder
 from tests.preprocess.commands import run
 
 TRAIN, VALID, CLASSES = 40, 7, 3
@@ -96,7 +96,6 @@ def test_folder_holds_the_chosen_rows(sources, tmp_path, kind):
     assert made.facts() == source.facts()  # which name the encoder
     record = json.loads((made.path / "few_shot.json").read_text())
     assert (record["train_rows"], record["valid_rows"]) == (train.tolist(), valid.tolist())
-    assert list(record["sha256"]) == [f"{part}/train.bin" for part in source.inputs]
 
 
 def test_word_vectors_follow_their_examples(tmp_path):
@@ -112,7 +111,6 @@ def test_word_vectors_follow_their_examples(tmp_path):
     for split, expected in zip(("train", "valid", "test"), [*(vectors["train"][of] for of in rows), vectors["valid"]]):
         found = load_vectors(str(tmp_path / "few"), split, 3)
         assert np.array_equal(found.rows(np.arange(len(expected))), expected)
-    assert "splits" not in read_facts(tmp_path / "few")  # counts of the source's words
 
 
 def test_command_writes_a_folder_for_each_size_and_seed(sources, tmp_path, capsys):
@@ -122,9 +120,6 @@ def test_command_writes_a_folder_for_each_size_and_seed(sources, tmp_path, capsy
     assert capsys.readouterr().out.startswith(f"{tmp_path}/a/{made[0]}: train 3, valid 6, test {VALID} examples\n")
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == made
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    options = ["--k", 3, "--seed", 1, "--dev", 6, "--per-class", "--overwrite"]
-    assert command(sources["pairs"], tmp_path / "a", *options) == 0
-    assert len(DataFolder(tmp_path / "a" / made[0]).classes("train")) == 3 * CLASSES
     assert command(sources["pairs"], tmp_path / "c", "--k", 3, "--dev", 6, task="../x") == 1
     assert not (tmp_path / "c").exists()
 
@@ -134,27 +129,20 @@ def in_shards(folder):
         shutil.copyfile(file, file.with_name(f"train1{file.suffix}"))
 
 
-def of_questions(folder):
-    write_questions(folder, "train", [row // 4 for row in range(TRAIN)])
-
-
 @pytest.mark.parametrize(
     ("kind", "change", "options", "named"),
     [
-        ("pairs", None, ["--k", 3, 35, "--dev", 6], "40 at most"),
-        ("pairs", None, ["--k", 3, 20, "--dev", 6, "--per-class"], "--per-class"),
-        ("scores", None, ["--k", 3, "--dev", 6, "--per-class"], "--per-class"),
-        ("pairs", of_questions, ["--k", 8, "--dev", 3], "10 at most"),
-        ("pairs", of_questions, ["--k", 1, "--dev", 3, "--per-class"], "--per-class: "),
-        ("pairs", lambda folder: (folder / "label" / "train.idx").unlink(), ["--k", 2, "--dev", 6], "labels of train"),
-        ("pairs", in_shards, ["--k", 3, "--dev", 6], "train, train1"),
+        ("pairs", None, ["--k", 3, 35], "40 at most"),
+        ("scores", None, ["--k", 3, "--per-class"], "--per-class"),
+        ("pairs", lambda folder: (folder / "label" / "train.idx").unlink(), ["--k", 2], "labels of train"),
+        ("pairs", in_shards, ["--k", 3], "train, train1"),
     ],
 )
 def test_refused_before_anything_is_written(sources, tmp_path, capsys, kind, change, options, named):
     source = DataFolder(shutil.copytree(sources[kind].path, tmp_path / "data-bin"))
     if change:
         change(source.path)
-    assert command(source, tmp_path / "out", *options) == 1
+    assert command(source, tmp_path / "out", *options, "--dev", 6) == 1
     error = capsys.readouterr().err
     assert named in error and error.count("\n") == 1
     assert not (tmp_path / "out").exists()
@@ -185,8 +173,5 @@ def test_from_raw_files(commands, capsys):
 
     assert sample("a", "--data", commands.ok("RTE", "--raw", commands.raw).path) == sample("b", *raw) == 0
     assert contents(commands.out / "a") == contents(commands.out / "b")
-    assert [path.name for path in (commands.out / "b").iterdir()] == ["RTE-K5-seed3-bin"]
     exchanged = commands.ok("RTE", "--raw", commands.raw, "--swap-pairs", "append", "--overwrite")
-    for source in (["--data", exchanged.path], [*raw, "--swap-pairs", "append"]):
-        assert sample("c", *source) == 1 and "--swap-pairs append" in capsys.readouterr().err
-        assert not list(commands.out.glob("c/*"))
+    assert sample("c", "--data", exchanged.path) == 1 and "--swap-pairs append" in capsys.readouterr().err

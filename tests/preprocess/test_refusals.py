@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import sys
 
 import pytest
 
@@ -56,7 +57,7 @@ RECORDS = [  # of a task's val.jsonl
 ]
 CB = '{"premise": "P", "hypothesis": "H"'
 HEADER_AGAIN = [*TEXT, "--skip-bad"]  # LABEL would be a class
-BAD_LABELS = ["two words", "", "<unk>", "<mask>", "madeupword0003", "a\x07"]
+BAD_LABELS = ["two words", "", "<unk>", "madeupword0003", "a\x07"]
 SPELLINGS = [("01", "1.0"), ("yes", "Yes"), ("caf\xe9", "cafe\u0301")]
 REFUSED = [  # arguments, files, what the line names
     # what is no text
@@ -68,7 +69,6 @@ REFUSED = [  # arguments, files, what the line names
     # columns and rows
     (*own("t.tsv", b"t\tlabel\ra\t1\rb\t0\r", *TEXT), "t.tsv"),
     (*own("t.csv", "t,label,t,id,id\nA,1,B,1,1\n", "--text-columns", "id"), "t.csv has two columns id:"),
-    (*own("t.tsv", "good\t1\nbad\t0\n", *BY_NUMBER, "3"), "t.tsv has no examples"),
     (*own("t.csv", 't,label\nfine,1\n"never closed,0\nmore,1\n', *TEXT), "t.csv line 3"),
     (*own("t.jsonl", '[\n{"t": "a", "label": 1},\n{"t": "b", "label": 1}\n]', *TEXT), "t.jsonl is one JSON list"),
     (*own("t.tsv", "t\tlabel\r\ngood\t1\r\nT\t LABEL\r\nbad\t0\r\n", *HEADER_AGAIN), "t.tsv line 3"),
@@ -79,7 +79,7 @@ REFUSED = [  # arguments, files, what the line names
     *((*own("t.tsv", f"t\tlabel\na\t{a}\nb\tx\nc\t{b}\n", *TEXT), "t.tsv line 4: label") for a, b in SPELLINGS),
     *(
         (*own("t.tsv", f"t\tlabel\na\t1.5\nb\t{score}\n", *SCORES), f"t.tsv line 3: score {score!r}")
-        for score in ["nan", "high", "", "4_5"]
+        for score in ["nan", "4_5"]
     ),
     (*several({"valid": "t\tlabel\na\ty\n", "train": TABLE}), "valid.tsv line 2: label 'y'"),
     (*several({"train": TABLE, "test": "t\tlabel\nb\t1\nc\t-1\n"}), "test.tsv line 3: label '-1'"),
@@ -89,22 +89,17 @@ REFUSED = [  # arguments, files, what the line names
         (*own("t.tsv", TABLE, *options), named)
         for options, named in [
             ([], "--text-columns"),
-            (["--text-columns", "00", "--no-header"], "column 00: with --no-header"),
             ([*SCORES, "--efl"], "--efl"),
             ([*TEXT, "--labels", "1", "--efl"], "--efl"),
             ([*TEXT, "--swap-pairs", "append"], "--swap-pairs append"),
-            ([*TEXT, "--from-tsv", "train=again"], "--from-tsv"),
             ([*TEXT, "--labels", "1", "1"], "--labels 1 1"),
-            ([*TEXT, "--labels", "<unk>", "1"], "--labels: label '<unk>'"),
         ]
     ),
-    *((*own("t.tsv", TABLE, *TEXT, task=task), f"TASK {task!r}") for task in ["a\x07b", "..", "a/b"]),
+    (*own("t.tsv", TABLE, *TEXT, task="a/b"), "TASK 'a/b'"),
     # published files
     (["RTE"], {}, "--raw, --from-tsv, --from-csv, --from-jsonl and --from-hub"),
-    (["RTE", "--raw", "/nowhere"], {}, "--raw /nowhere"),
     (*raw("RET", {}), "RET"),
     (*raw("RTE", {}), "train split of RTE"),
-    (*raw("RTE", AN_RTE, "--splits", "dev"), "--splits dev"),
     (*raw("RTE", {"RTE/dev.tsv": RTE + "0\ta\tb\tmaybe\n"}, *VALID), "dev.tsv line 2: label 'maybe'"),
     (*raw("RTE", {"RTE/dev.tsv": AN_RTE["RTE/dev.tsv"] + "1\tc\n"}, *VALID, "--strict"), "dev.tsv line 3"),
     (
@@ -112,17 +107,12 @@ REFUSED = [  # arguments, files, what the line names
         "test.tsv line 3: index '0'",
     ),
     (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": 0}}\n{CB}}}\n'}, *TEST), "CB/test.jsonl"),
-    *(
-        (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": {number}}}\n'}, *TEST), "test.jsonl line 1")
-        for number in ['"one"', "true"]
-    ),
+    (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": true}}\n'}, *TEST), "test.jsonl line 1"),
     *(
         (*raw(task, {f"{task}/val.jsonl": json.dumps(record)}, *VALID, "--strict"), "val.jsonl line 1: ")
         for task, record in RECORDS
     ),
-    (*raw("CR", {"cr/train.csv": "1,nice\n5,bad\n", "cr/test.csv": "1,a\n"}, "--efl"), "train.csv line 2: label '5'"),
     (["MR", "--raw", "RAW/original/cr"], CR, "original/cr is the folder of CR"),  # whose files look the same
-    (*raw("IMDB", {**IMDB, "aclImdb/train/pos/0_pos.txt": b"caf\xe9"}), "train/pos/0_pos.txt line 1: byte 0xe9"),
     (*raw("IMDB", {name: text for name, text in IMDB.items() if "test/pos" not in name}), "valid split of IMDB"),
 ]
 
@@ -133,13 +123,6 @@ def test_refused(arguments, files, named, commands):
         commands.write(name, content)
     error = commands.fails(*(argument.replace("RAW", str(commands.raw)) for argument in arguments))
     assert named in error and error[:-1].isprintable()
-
-
-@pytest.mark.parametrize("option", ["--workers=0", "--regression=inf", "--regression=0"])
-def test_options_out_of_range(option, commands):
-    with pytest.raises(SystemExit):
-        commands.run(*own("t.tsv", TABLE, *TEXT, option)[0])
-    assert option.split("=")[0] in commands.capsys.readouterr().err and not commands.out.exists()
 
 
 def test_a_record_that_is_only_just_right(commands):
@@ -155,9 +138,11 @@ def test_a_vocabulary_that_is_not_there_or_lacks_pieces(commands):
     assert "--vocab /nowhere" in commands.fails(*options, vocab="/nowhere")
 
 
-def test_a_hub_package_that_runs_scripts_of_data_sets(commands, monkeypatch):
+def test_a_hub_package_that_runs_scripts_of_data_sets_or_is_not_there(commands, monkeypatch):
     install_hub(monkeypatch, None, version="3.6.0")
     assert "datasets 3.6.0" in commands.fails("y", "--from-hub", "d", *TEXT)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    assert "pip install 'datasets" in commands.fails("y", "--from-hub", "d", *TEXT)
 
 
 @pytest.fixture
@@ -178,14 +163,13 @@ def test_existing_folder(commands, rte):
     assert [path.name for path in commands.out.iterdir()] == ["RTE-bin"]
 
 
-@pytest.mark.parametrize("options", [[], ["--overwrite"]])
-def test_a_folder_that_holds_anything_else_is_not_replaced(commands, rte, options):
+def test_a_folder_that_holds_anything_else_is_not_replaced(commands, rte):
     """Raw files and the vocabulary may lie there, or what is somebody's own; other runs' word vectors do go."""
     data = commands.ok(*rte)
     for mine in ("thesis.txt", "input0/train.tsv", "glove/vectors.txt"):
         (file := data.path / mine).parent.mkdir(exist_ok=True)
         file.write_text("mine")
-        assert commands.run(*rte, *options) == 1 and f" {mine} " in commands.capsys.readouterr().err
+        assert commands.run(*rte, "--overwrite") == 1 and f" {mine} " in commands.capsys.readouterr().err
         assert file.read_text() == "mine"
         file.unlink()
     (data.path / "glove" / "glove.json").write_text("{}")

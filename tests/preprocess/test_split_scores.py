@@ -27,17 +27,6 @@ def columns(examples):
     return [np.array(column) for column in zip(*examples)]
 
 
-def test_record():
-    right = ["George W. Bush", "the Bush"]
-    answers = [answer_text(text, right) for text in ("Bush", "George Bush", "Ann", "George W Bush")]
-    assert [answer.em for answer in answers] == [1, 0, 0, 1]
-    assert [answer.f1 for answer in answers] == pytest.approx([1, 0.8, 0, 1])
-    questions = Questions(np.array([0, 0, 1, 1]), np.array([a.em for a in answers]), np.array([a.f1 for a in answers]))
-    answers = scores.chosen(questions, np.array([0.1, 0.2, 0.3, 0.4]))
-    found = scores.choice_f1_and_em(answers, np.zeros(4), questions)
-    assert found == pytest.approx({"choice_f1": 0.9, "choice_em": 0.5, "choice_f1_and_em": 0.7})
-
-
 @given(EXAMPLES)
 def test_multirc_as_the_public_metric_has_it(examples):
     """evaluate_multirc in metrics/super_glue/super_glue.py of huggingface/datasets."""

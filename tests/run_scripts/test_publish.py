@@ -41,7 +41,7 @@ def runs():
         "options": {"task": {"data": PLACE}},
     }
     for seed in (1, 2, 3):
-        yield made.run("m-idpg-phm", "CR", seed, test=80.1 + seed / 3, dev=80 + 0.1 * seed, **private)
+        yield made.run("m-idpg-phm", "CR", seed, test=80.1 + seed / 3, **private)
         yield made.run("adapter", "CR", seed, test=81 + seed / 7, lr=RATE, prompt_length=None, **private)
     yield made.failed("adapter", "CR", 4, **{**private, "error": f"{PLACE} is full", "reason": "diverged", "lr": 9.0})
 
@@ -67,13 +67,12 @@ def test_nothing_is_private(results, tmp_path):
     assert found[0]["backbone"] == {"path": "roberta.large/model.pt", "sha256": "ab" * 32}
 
 
-@pytest.mark.parametrize("what", [["--table", "methods"], ["--figure", "1"], []], ids=["table", "figure", "overview"])
-def test_reports_say_the_same_of_records(results, tmp_path, capsys, monkeypatch, what):
+def test_reports_say_the_same_of_records(results, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     publish(results, tmp_path / "out.jsonl")
     capsys.readouterr()
     for place in ("results", "out.jsonl"):
-        report([place, *what])
+        report([place, "--table", "methods"])
     said = capsys.readouterr().out.replace("/home/somebody/", "").replace("my projects is full", "diverged")
     said = said.replace("out.jsonl", "results")
     assert "m-idpg-phm" in said and said[: len(said) // 2] == said[len(said) // 2 :]
@@ -107,8 +106,7 @@ def test_the_runs_of_a_sweep_stay_as_they_are(results, tmp_path):
     other = made.write(tmp_path / "other", [made.run("adapter", "MR")]) / "results.jsonl"
     link.symlink_to(own)
     before = [file.read_bytes() for file in (own, other)]
-    for source, out in ((results, own), (results, link), (results, other), (results, tmp_path / "out.json")):
+    for out in (own, link, other):
         with pytest.raises(SystemExit, match=f"--out {out}"):
-            publish(source, out)
+            publish(results, out)
     assert [file.read_bytes() for file in (own, other)] == before and link.is_symlink()
-    assert not (tmp_path / "out.json").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import pytest
@@ -20,33 +19,24 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"tasks": ["RTEE"]}, "RTEE is unknown: did you mean RTE?"),
     ({"rows": [{"methd": "adapter"}]}, "methd is unknown: did you mean method?"),
     ({"rows": ["m-idpg-pmh"]}, "m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
-    ({"rows": ["adapter+compacter"]}, "adapter and compacter share --adapter-hidden-size"),
     ({"rows": [IDPG, IDPG]}, "two are called m-idpg-phm"),
-    ({"rows": [{**IDPG, "tasks": ["CR"]}]}, "m-idpg-phm has the task CR"),
-    ({"lrs": [True]}, "lrs True"),  # 1 to Python
     ({"seeds": [1.5]}, "seeds 1.5"),
     ({"lr_seeds": [7]}, "lr_seeds [7]"),
-    ({"warm_up": 0.1, "options": {**OPTIONS, "lr-scheduler": "inverse_sqrt"}}, "warm_up 0.1"),
     ({"positions": [[0, 1]]}, "m-idpg-phm: [a, b] needs supplementary training"),
-    ({"supplementary": {"data": "MNLI-bin"}, "positions": [[0, 0]], "rows": ["adapter"]}, "adapter has no prompts"),
     # options of fairseq-train
     ({"options": {"dropout": False}}, "dropout"),  # as if it were left out
     ({"options": {"seed": 3}}, "--seed is set by seeds"),
-    ({"rows": [{"method": "adapter", "options": {"prompt_length": 7}}], "prompt_lengths": [1, 2]}, "prompt-length 7"),
     ({"options": {**OPTIONS, "dropuot": 0}}, "--dropuot is unknown to fairseq-train: did you mean --dropout?"),
     ({"options": {**OPTIONS, "dropout": "much"}}, "--dropout"),
     ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),
     ({"arch": "roberta_idpg_large", "options": WITHOUT_LAYERS}, "--encoder-layers is 24 but the backbone"),
     # other tasks
     ({"eval_tasks": ["CR"]}, "eval_tasks CR"),
-    ({"eval_k": [8], "k": [9], "eval_tasks": ["MRPC"]}, "eval_k [8]"),
     # files and folders
     ({"data": "no"}, "no/RTE-bin does not exist"),
-    ({"data": {"CR": "data/CR-bin"}}, "data has no folder of RTE"),
     ({"backbone": "no.pt"}, "no.pt does not exist"),
     ({"k": [40]}, "24 training examples"),
     ({"data": {"RTE": "data/STS-B-bin"}}, "data/STS-B-bin"),
-    ({"positions": [[0, 0]], "supplementary": {"data": "data/MNLI-bin", "keep": ["head"]}}, "keep"),
 ]
 
 
@@ -76,44 +66,32 @@ def test_keys_of_a_sweep(of_sweep, keys, named):
     assert named in of_sweep(**keys)
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--set", "seeds=[1"], "seeds=[1"),
-        (["--set", "options.best-checkpoint-metric=loss"], "--best-checkpoint-metric loss"),
-        (["--slurm", "time=5"], "--slurm"),
-    ],
-)
-def test_options_of_a_sweep(of_sweep, words, named):
-    assert named in of_sweep(*words)
+def test_options_of_a_sweep(of_sweep):
+    for words, named in ((["--set", "seeds=[1"], "seeds=[1"), (["--slurm", "time=5"], "--slurm")):
+        assert named in of_sweep(*words)
 
 
 def test_labels_of_a_folder_are_those_of_its_task(of_sweep, world, tmp_path):
     folder = renamed(world.data / "MRPC-bin", tmp_path / "own", {"0": "different", "1": "same"})
     assert f"data {folder}" in of_sweep(tasks=["MRPC"], data={"MRPC": str(folder)})
-    data = {"MRPC": "data/MRPC-bin", "QQP": str(folder)}
-    assert f"eval_tasks {folder}" in of_sweep(tasks=["MRPC"], data=data, eval_tasks=["QQP"])
-    data["QQP"] = str(write_folder(tmp_path / "encoded otherwise", words=60))
+    data = {"MRPC": "data/MRPC-bin", "QQP": str(write_folder(tmp_path / "encoded otherwise", words=60))}
     assert data["QQP"] in of_sweep(tasks=["MRPC"], data=data, eval_tasks=["QQP"])
 
 
-@pytest.mark.parametrize(("name", "taken"), [("MRPC", False), ("reviews", False), ("rte", True), ("RTE", True)])
-def test_the_name_that_a_folder_records_is_that_of_its_task(refused, world, tmp_path, name, taken):
+def test_the_name_that_a_folder_records_is_that_of_its_task(refused, world, tmp_path):
     """Its scores would be those of another data set, under the name of this one. fairseq-preprocess records none."""
     folder = shutil.copytree(world.data / "RTE-bin", tmp_path / "folder")
-    (folder / "preprocess.json").write_text(json.dumps({"task": name}))
     config = world.config(tmp_path, data={"RTE": str(folder)})
-    if taken:
-        return sweep.main([str(config), "--results", str(tmp_path / "results"), "--dry-run"])
+    (folder / "preprocess.json").write_text('{"task": "rte"}')
+    sweep.main([str(config), "--results", str(tmp_path / "results"), "--dry-run"])
+    (folder / "preprocess.json").write_text('{"task": "MRPC"}')
     for said in (refused(sweep.main, config), refused(train.main, "RTE", *TRAINED, "--data", folder)):
-        assert f"data {folder} is of {name}" in said
+        assert f"data {folder} is of MRPC" in said
 
 
 def test_a_backbone_of_another_kind(of_sweep, tmp_path):
     other = write_backbone(tmp_path / "other.pt", words=60)
     assert "dictionary has 55 symbols but the backbone" in of_sweep(backbone=str(other))
-    other.write_text("no checkpoint")
-    assert "other.pt is not a fairseq checkpoint" in of_sweep(backbone=str(other))
 
 
 def test_a_folder_without_word_vectors_or_labels(of_sweep, world, tmp_path):
@@ -131,8 +109,6 @@ TRAINED = ["--backbone", "backbone/model.pt", "--arch", "roberta_idpg", "--phm-n
     ("words", "named"),
     [
         (["RTE", *TRAINED, "--save-dir", "x"], "--save-dir is set by --results"),
-        (["RTE", *TRAINED, "--init-prompts-from", "backbone/model.pt"], "--prompt-init-from"),
-        (["RTE", *TRAINED, "--eval-tasks", "CR"], "--eval-tasks CR"),
         (["RTE", *TRAINED, "--out", "backbone/model.pt"], "--out backbone/model.pt is the file of --backbone"),
         (["RTE", *TRAINED, "--out", "data/RTE-bin/x.pt"], "--out data/RTE-bin/x.pt"),
         (["MNLI", "--supplementary", *TRAINED, "--k", "8"], "--k"),

@@ -55,7 +55,7 @@ def attacked(world, tmp_path):
 
 @pytest.mark.parametrize(
     ("names", "more", "where"),
-    [*((*each, where) for each in RUN for where in ("file", "change")), (*RUN[0], "row")],
+    [*((*each, "file") for each in RUN), *((*RUN[0], where) for where in ("change", "row"))],
     ids=str,
 )
 def test_a_sweep_runs_no_text(attacked, names, more, where):
@@ -78,21 +78,12 @@ def test_a_sweep_names_one_of_our_architectures(attacked):
 
 def test_a_file_gives_numbers_choices_and_what_the_plugin_reads():
     options = {"adam-betas": "(0.9, 0.98)", "adam_betas": [0.9, 0.98], "update-freq": "[2, 4]", "lr-shrink": "5e-1"}
-    options |= {"optimizer": "grouped_adam", "ddp-backend": "legacy_ddp", "weight-decay": "nan", "clip-norm": "-1"}
-    options |= {"source-prompts": "../a.pt,b.pt", "template": "- {0} - It was <mask> .", "prompt-layers": "0,4"}
+    options |= {"optimizer": "grouped_adam", "source-prompts": "../a.pt,b.pt", "template": "- {0} - It was <mask> ."}
     for name, value in {**options, "fp16": True}.items():
         check_from_file(name, value, "options")
-    for name, value in {
-        "adam-betas": ["x", "y"],
-        "unknown": "x",
-        "log-file": 5,
-        "data": "x",
-        "wandb-project": "x",
-    }.items():
+    for name, value in {"adam-betas": ["x", "y"], "unknown": "x", "log-file": 5, "wandb-project": "x"}.items():
         with pytest.raises(InputError, match=f"--{name}"):
             check_from_file(name, value, "options")
-    with pytest.raises(InputError, match="--represntation .*--representation"):
-        check_from_file("represntation", "backbone", "options")
 
 
 def test_no_option_that_is_set_here_has_another_name():
@@ -107,10 +98,8 @@ def test_no_option_that_is_set_here_has_another_name():
 
 
 def test_betas_are_two_numbers():
-    for words in (["--adam-betas", "[0.9, 0.98]"], ["--adam-betas", "(.9,.98)"]):
-        assert checked(words) == ("--adam-betas", "(0.9, 0.98)")
+    assert checked(["--adam-betas", "[0.9, .98]"]) == ("--adam-betas", "(0.9, 0.98)")
     assert checked(["--adam-betas=(0.9, 0.98)", "x"]) == ("--adam-betas=(0.9, 0.98)", "x")
-    for text in ("(0.9,)", "(0.9, 'x')", "(-1, 0)", "(nan, 0)", "{}", "", "f()", "--adam-betas"):
-        for words in (["--adam-betas", text], [f"--adam-betas={text}"]):
-            with pytest.raises(InputError, match="--adam-betas"):
-                checked(words)
+    for words in (["--adam-betas", "(0.9, 'x')"], ["--adam-betas=f()"], ["--adam-betas", "--adam-betas"]):
+        with pytest.raises(InputError, match="--adam-betas"):
+            checked(words)

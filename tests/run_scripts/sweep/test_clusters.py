@@ -64,40 +64,20 @@ def test_jobs_share_cores_and_gpus(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-aa,3")
     assert [Local(tmp_path, 2, []).place(slot)["CUDA_VISIBLE_DEVICES"] for slot in range(2)] == ["GPU-aa", "3"]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert Local(tmp_path, None, []).jobs == 1
     assert Local(tmp_path, 1, []).place(0) == {"OMP_NUM_THREADS": str(os.cpu_count())}
-    assert Local(tmp_path, 10**6, []).place(0) == {"OMP_NUM_THREADS": "1"}
 
 
-@pytest.fixture
-def slurm(monkeypatch, tmp_path):
-    """Commands of Slurm in front of the others."""
-
-    def made(**bodies):
-        folder = commands(tmp_path / "slurm", **{"srun": "exit 0", "scancel": "exit 0", **bodies})
-        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
-        return tmp_path / "jobs"
-
-    return made
+SLURM = {  # commands in front of the others
+    "sbatch": "echo Submitted batch job 7; echo x >>$(dirname $0)/submitted",
+    "sacct": 'echo "JobID|State|NodeList"; echo "7|$(cat "$(dirname "$0")/state")|here"',
+    **dict.fromkeys(("srun", "scancel"), "exit 0"),
+}
 
 
-def test_what_slurm_refuses(slurm, request_of, monkeypatch, tmp_path):
-    jobs = slurm(sbatch="echo 'sbatch: error: invalid partition' >&2; exit 1")
-    with pytest.raises(InputError, match="timme"):
-        Slurm(jobs, None, ["timme=5"])
-    with pytest.raises(InputError, match="--cluster slurm: .*invalid partition"):
-        Slurm(jobs, None, []).start(request_of("a"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InputError, match="--cluster slurm: .*srun"):
-        Slurm(jobs, None, [])
-
-
-STATES = 'echo "JobID|State|NodeList"; echo "7|$(cat "$(dirname "$0")/state")|here"'
-
-
-def test_jobs_of_a_sweep_that_was_killed_are_taken_over(slurm, request_of, tmp_path):
-    jobs = slurm(sbatch="echo Submitted batch job 7; echo x >>$(dirname $0)/submitted", sacct=STATES)
-    state, submitted = tmp_path / "slurm" / "state", tmp_path / "slurm" / "submitted"
+def test_jobs_of_a_sweep_that_was_killed_are_taken_over(request_of, monkeypatch, tmp_path):
+    folder, jobs = commands(tmp_path / "slurm", **SLURM), tmp_path / "jobs"
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    state, submitted = folder / "state", folder / "submitted"
     state.write_text("RUNNING")
     assert isinstance(Slurm(jobs, 1, []).start(request_of("a")), SlurmJob)
     cluster = Slurm(jobs, 1, [])
@@ -107,3 +87,8 @@ def test_jobs_of_a_sweep_that_was_killed_are_taken_over(slurm, request_of, tmp_p
     time.sleep(0.01)  # submitit asks sacct once in a millisecond at most
     Slurm(jobs, 1, []).start(request_of("a"))
     assert submitted.read_text() == "x\nx\n"
+    commands(folder, sbatch="echo 'sbatch: error: invalid partition' >&2; exit 1")
+    with pytest.raises(InputError, match="--cluster slurm: .*invalid partition"):
+        Slurm(jobs, None, []).start(request_of("b"))
+    with pytest.raises(InputError, match="timme"):
+        Slurm(jobs, None, ["timme=5"])

@@ -74,7 +74,7 @@ def test_all_runs_in_turn(tmp_path, capsys):
     assert cluster.started == ["a", "b", "c"] and [r["run"] for r in read_records(tmp_path)] == ["a", "b", "c"]
     said = capsys.readouterr()
     assert "RTE row, position 0, lr 0.001, seed 0: dev 70.0, test 60.0, 5 s" in said.out
-    assert "3/3 runs: 3 done, 0 running, 0 failed [" in said.err and "left]" in said.err
+    assert "3/3 runs: 3 done, 0 running, 0 failed [" in said.err
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,7 @@ def test_why_runs_fail():
         raise RuntimeError("out of memory")
     messages = {f"x: {divergence.DIVERGED}: y": "diverged", "Your loss is probably exploding": "diverged"}
     messages |= {str(no_room.value): "out of memory", "torch.OutOfMemoryError: CUDA out of memory.": "out of memory"}
-    messages |= {"the job was killed by signal 9": None, "": None, "KeyError: 3 (log: /out of memory/x.log)": None}
-    messages |= {"data /data/diverged/CR-bin has no labels of valid: name another": None}
+    messages |= {"the job was killed by signal 9": None, "KeyError: 3 (log: /out of memory/x.log)": None}
     assert {text: failure(text)["reason"] for text in messages} == messages
 
 
@@ -125,13 +124,3 @@ def test_jobs_are_cancelled_when_the_sweep_ends_early(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         finish(tmp_path, cluster)
     assert [job.cancelled for job in cluster.jobs] == [False, True]
-
-
-def test_runs_of_a_backbone_come_together(tmp_path):
-    """In the order of their first ones, and so do those of a backbone among themselves."""
-    backbones = {"a": "two", "b": "one", "c": "two", "d": "three", "e": "one"}
-    runs = {
-        name: Experiment("RTE", "m-idpg-phm", 1e-3, seed, "", backbone)
-        for seed, (name, backbone) in enumerate(backbones.items())
-    }
-    assert missing(runs, tmp_path) == ["a", "c", "b", "e", "d"]

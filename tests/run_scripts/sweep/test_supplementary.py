@@ -35,14 +35,6 @@ def test_a_backbone_for_each_position_and_the_tasks_from_it(swept):
         assert record["init_prompts_from"] == str(backbone) and record["init_head_from"] is None
 
 
-def test_a_dry_run_after_the_first_stage_lists_the_second(swept, capsys):
-    config, results = swept
-    sweep.main([str(config), "--results", str(results), "--dry-run", "--set", "seeds=[2]"])
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("0 of 1 runs are missing") and said[-1].startswith("2 of 2 runs are missing")
-    assert "STS-B prompt-tuning, position 4:0, lr 0.01, seed 2" in said[1]
-
-
 def test_a_backbone_that_is_damaged_is_made_again_as_the_message_says(swept):
     config, results = swept
     backbone = next(results.glob("supplementary/runs/*/checkpoint_best.pt"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 from run_scripts import train
-from run_scripts.run.experiment import Experiment, check_pair, continued, folder_digest
+from run_scripts.run.experiment import Experiment, check_pair, folder_digest
 from run_scripts.run.perform import check_source
 from run_scripts.sweep.__main__ import main as sweep
 from tests.folders import renamed, write_folder
@@ -67,14 +68,10 @@ def test_few_examples_are_trained_on_from_what_the_first_task_left(swept):
         assert f"loading pretrained model from {swept[1]}/runs/{record['source_run']}/checkpoint_best.pt" in log
         assert "optimizer, lr scheduler, meters, dataloader will be reset" in log
         assert "--representation" not in record["command"]  # M-IDPG is what it was
-
-
-def test_a_run_that_goes_on_starts_from_nothing_else(monkeypatch):
-    monkeypatch.setattr(Experiment, "run", "0" * 12)
-    options = ("--finetune-from-model", "/a.pt", "--dropout", "0", "--finetune-from-model=/b.pt")
-    named = {"eval_tasks": ("QQP",), "eval_data": ("/QQP-bin",), "options": options}
-    source = Experiment("MRPC", "m-idpg-phm", 1e-3, 1, "/MRPC-bin", "/model.pt", **named)
-    assert [(run.source_run, run.options) for run in continued([source], [8])] == [("0" * 12, ("--dropout", "0"))]
+    folder = swept[1] / "runs" / runs["m-idpg-phm"]["run"]
+    experiment = replace(Experiment.from_json((folder / "experiment.json").read_text()), source_run="gone")
+    with pytest.raises(InputError, match="runs/gone/checkpoint_best.pt is gone or damaged"):
+        check_source(experiment, folder)
 
 
 def test_a_task_that_is_named_later_is_answered_without_training(swept, data, tmp_path, capsys):
@@ -95,26 +92,6 @@ def test_a_task_that_is_named_later_is_answered_without_training(swept, data, tm
     assert {path: path.read_text() for path in results.glob("runs/*/train.log")} == log
     before, after = (by_row(place, few=False)["m-idpg-phm"] for place in (swept[1], results))
     assert before["transfer"] != after["transfer"] and {**before, "transfer": 0} == {**after, "transfer": 0}
-    checkpoint = results / "runs" / after["run"] / "checkpoint_best.pt"
-    checkpoint.unlink()
-    shutil.rmtree(data / "QQP-2-bin")
-    shutil.copytree(write_folder(tmp_path / "third", splits={"train": 9, "valid": 32}), data / "QQP-2-bin")
-    folder_digest.cache_clear()
-    with pytest.raises(SystemExit, match="1"):
-        sweep(arguments)
-    assert "checkpoint_best.pt is gone or damaged: QQP cannot be answered: remove" in capsys.readouterr().out
-    assert by_row(results, few=False)["m-idpg-phm"]["status"] == "done"  # the run itself is
-
-
-def test_a_start_that_is_gone_is_named(swept, tmp_path):
-    results = shutil.copytree(swept[1], tmp_path / "results")
-    folder = results / "runs" / by_row(results, few=True)["m-idpg-phm"]["run"]
-    experiment = Experiment.from_json((folder / "experiment.json").read_text())
-    source = folder.parent / experiment.source_run / "checkpoint_best.pt"
-    check_source(experiment, folder)
-    source.unlink()
-    with pytest.raises(InputError, match=f"{source} is gone or damaged"):
-        check_source(experiment, folder)
 
 
 def test_the_command_of_a_task(world, data, tmp_path, capsys):
@@ -124,22 +101,10 @@ def test_the_command_of_a_task(world, data, tmp_path, capsys):
     train.main([*arguments, "--eval-tasks", "wnli", "--results", str(tmp_path)])
     (record,) = tiny.records(tmp_path).values()
     assert record["transfer"]["WNLI"]["scores"] == record["scores"]["test"]
-    said = capsys.readouterr().out.splitlines()
-    accuracy = record["scores"]["test"]["accuracy"]
-    assert said[-1].startswith(f"RTE → WNLI without training on it: accuracy {accuracy:.1f}, macro_f1")
-    assert "macro" not in said[-2]
+    assert capsys.readouterr().out.splitlines()[-1].startswith("RTE → WNLI without training on it: accuracy ")
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "said"),
-    [
-        ("CR", "SUBJ", "CR mean positive, negative, and those of SUBJ subjective, objective"),
-        ("MRPC", "STS-B", "STS-B are scores"),
-        ("MRPC", "CR", "MRPC has pairs and CR single sentences"),
-        ("MR", "MR", "MR as it is"),
-    ],
-)
-def test_tasks_without_a_common_meaning(source, target, said):
-    with pytest.raises(InputError, match=said):
+@pytest.mark.parametrize(("source", "target"), [("CR", "SUBJ"), ("MRPC", "STS-B"), ("MRPC", "CR")])
+def test_tasks_without_a_common_meaning(source, target):
+    with pytest.raises(InputError, match=target):
         check_pair("--eval-tasks", TASKS[source], TASKS[target])
-    check_pair("--eval-tasks", TASKS["MR"], TASKS["CR"])

@@ -5,19 +5,24 @@ that stand in the training data, and lines below it those that stand in another 
 """
 
 import argparse
+import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .data_folder import DataFolder, check_split, class_counts
+from .encoders import folder_encoder, load_encoder
 from .errors import InputError, escaped, shown
 from .flags import aligned, named_path
 from .tasks import MAX_POSITIONS
 from .writing import check_apart, check_replaces_nothing, new_file, write_output
+
+Sentence = str | bytes
+Compared = dict[str, list[tuple[Sentence, ...]]]  # split -> examples
 
 TRAIN = "train"
 COLUMNS = (  # of the table
@@ -31,17 +36,23 @@ SMALLEST_RANGE = 1.0  # of length differences, in tokens: a hundredth of a token
 EXAMPLE = "example: python -m preprocess stats data/RTE-bin data/CR-bin --plot lengths.png"
 
 
-def describe_folder(data: DataFolder) -> dict[str, Any]:
-    """Return {"path", "pairs", "splits": {split: ``describe_split``}, "in_train": {split: examples}}.
+def describe_folder(data: DataFolder, compared: Compared | None = None) -> dict[str, Any]:
+    """Return {"path", "pairs", "splits": {split: ``describe_split``}, "in_train", "share_sentence": {split: examples}}.
 
     ``in_train``: examples whose sentences also stand in ``train``, ``train1`` ..., in the same order, with any label.
+    ``share_sentence``: pairs one of whose sentences does. ``compared``: what ``compared_texts`` says, if it is known.
     """
+    compared = compared or compared_texts(data)
     splits = {split: describe_split(data, split) for split in data.splits}
     trained = data.joined(TRAIN) if TRAIN in data.splits else []
-    known = {example for split in trained for example in sentences(data, split)}
+    known = {example for split in trained for example in compared[split]}
+    parts = {sentence for example in known for sentence in example}
     others = [split for split in data.splits if trained and split not in trained]
-    in_train = {split: sum(example in known for example in sentences(data, split)) for split in others}
-    return {"path": str(data.path), "pairs": len(data.inputs) > 1, "splits": splits, "in_train": in_train}
+    in_train = {split: sum(example in known for example in compared[split]) for split in others}
+    share = {split: sum(not parts.isdisjoint(example) for example in compared[split]) for split in others}
+    pairs = len(data.inputs) > 1
+    facts = {"path": str(data.path), "pairs": pairs, "splits": splits, "in_train": in_train}
+    return facts | ({"share_sentence": share} if pairs else {})
 
 
 def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
@@ -70,25 +81,44 @@ def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
     return {**facts, "too_long": float((joined > MAX_POSITIONS).mean())}
 
 
-def in_others(folders: dict[str, DataFolder]) -> dict[str, dict[str, dict[str, int]]]:
-    """Return {folder: {split: {another folder of the same vocabulary: examples whose sentences stand in it too}}}."""
-    if len(folders) < 2:
-        return {name: {} for name in folders}
-    known = {name: {one for split in data.splits for one in sentences(data, split)} for name, data in folders.items()}
+def in_others(folders: dict[str, DataFolder], compared: dict[str, Compared]) -> dict[str, dict[str, dict[str, int]]]:
+    """Return {folder: {split: {another folder: examples whose sentences stand in it too}}}.
+
+    Token ids are compared within a vocabulary alone.
+    """
+    known = {name: {example for split in splits.values() for example in split} for name, splits in compared.items()}
     counts: dict[str, dict[str, dict[str, int]]] = {}
     for name, data in folders.items():
-        others = [other for other, its in folders.items() if other != name and its.symbols == data.symbols]
+        others = [other for other in folders if other != name]
+        in_ids = any(isinstance(sentence, bytes) for example in known[name] for sentence in example)
+        if in_ids:
+            others = [other for other in others if folders[other].symbols == data.symbols]
         counts[name] = {
-            split: dict(Counter(other for one in sentences(data, split) for other in others if one in known[other]))
-            for split in data.splits
+            split: dict(Counter(other for example in examples for other in others if example in known[other]))
+            for split, examples in compared[name].items()
         }
     return counts
 
 
-def sentences(data: DataFolder, split: str) -> Iterator[tuple[bytes, ...]]:
-    """Yield the token ids of each example's sentences."""
-    rows = [data.rows(part, split) for part in data.inputs]
-    return (tuple(part[number].tobytes() for part in rows) for number in range(len(rows[0])))
+def compared_texts(data: DataFolder) -> Compared:
+    """Return the sentences of each split's examples: their letters and digits alone, in lower case.
+
+    Files that spell quotation marks and hyphens differently then have the same texts. Where the folder's encoder is not
+    found, the token ids stand in for the text.
+    """
+    encoder = None
+    with contextlib.suppress(InputError):
+        encoder = load_encoder(*folder_encoder(data, None, None))
+
+    def sentences(part: str, split: str) -> list[Sentence]:
+        rows = data.rows(part, split)
+        ids = [rows[number] for number in range(len(rows))]
+        if encoder is None:
+            return [row.tobytes() for row in ids]
+        texts = encoder.decode([row[:-1].tolist() for row in ids])
+        return ["".join(filter(str.isalnum, text.casefold())) or text for text in texts]
+
+    return {split: list(zip(*(sentences(part, split) for part in data.inputs))) for split in data.splits}
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -212,9 +242,16 @@ def main(argv: Sequence[str]) -> None:
         if args.plot:
             check_apart("--plot", args.plot, "--json", args.json)
     read = {name: DataFolder(path) for name, path in named.items()}
-    folders = {name: describe_folder(data) for name, data in read.items()}
+    compared = {name: compared_texts(data) for name, data in read.items()}
+    folders = {name: describe_folder(data, compared[name]) for name, data in read.items()}
     print(table(folders))
-    for name, splits in in_others(read).items():
+    for name, folder in folders.items():
+        for split, count in folder.get("share_sentence", {}).items():
+            if count:
+                print(
+                    escaped(f"{name} {split}: {count:,} of {len(compared[name][split]):,} share a sentence with train")
+                )
+    for name, splits in in_others(read, compared).items():
         folders[name]["in_others"] = splits
         for split, counts in splits.items():
             examples = folders[name]["splits"][split]["examples"]

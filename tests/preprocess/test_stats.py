@@ -88,3 +88,26 @@ def test_examples_that_stand_in_another_folder_are_counted(tmp_path, capsys):
         "b train: 1 of 2 stand in a too",
         "b valid: 1 of 1 stand in a too",
     ]
+
+
+def test_texts_are_compared_by_their_letters_and_digits(tmp_path, capsys):
+    """Quotation marks, hyphens and case differ between files of one source."""
+    (tmp_path / "bert").mkdir()
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *'a film well made dull " - .'.split()]
+    (tmp_path / "bert" / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    texts = {
+        "x": "1\ta well-made film\tdull\n0\tdull film\tdull\n",
+        "y": '1\t"a well made film ."\tdull .\n0\ta film\tdull film\n',
+    }
+    files = {name: tmp_path / f"{name}.tsv" for name in texts}
+    for name, text in texts.items():
+        files[name].write_text(text)
+    for name, other in (("x", "y"), ("y", "x")):
+        columns = ["--no-header", "--label-column", "1", "--text-columns", "2", "3"]
+        encoder = ["--bpe", "bert", "--vocab", tmp_path / "bert", "--out", tmp_path]
+        assert run([name, "--from-tsv", f"train={files[name]}", f"valid={files[other]}", *columns, *encoder]) == 0
+    capsys.readouterr()
+    assert run(["stats", tmp_path / "x-bin", tmp_path / "y-bin"]) == 0
+    said = capsys.readouterr().out
+    assert "x train: 2 of 2 stand in y too" in said and "x valid: 2 of 2 share a sentence with train" in said
+    assert describe_folder(DataFolder(tmp_path / "x-bin"))["in_train"] == {"valid": 1}

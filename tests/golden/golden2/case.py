@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-FOLDER = Path(os.environ.get("GOLDEN2_DIR") or Path(__file__).parents[4] / "shared" / "golden2")
+SHARED = Path(__file__).parents[4] / "shared"
+FOLDER, LATER = (Path(os.environ.get(f"{name.upper()}_DIR") or SHARED / name) for name in ("golden2", "golden3"))
 HEADS = 4  # no tensor's shape tells
 ARRANGED = "after_s"  # arrays of the same case with the prompt after <s> stand under this name in its file
 
@@ -91,7 +92,7 @@ def words() -> int:
 def names() -> list[str]:
     """Every case of the folder, each file's other arrangement after its own."""
     found = []
-    for path in sorted(FOLDER.glob("*__*.npz")):
+    for path in sorted([*FOLDER.glob("*__*.npz"), *LATER.glob("*__*.npz")]):
         with np.load(path) as file:
             arranged = any(name.startswith(f"{ARRANGED}/") for name in file.files)
         found += [path.stem, f"{path.stem}/{ARRANGED}"][: 1 + arranged]
@@ -100,12 +101,15 @@ def names() -> list[str]:
 
 def read(name: str) -> Case:
     stem, _, arranged = name.partition("/")
-    meta = json.loads((FOLDER / f"{stem}.json").read_text())
-    case = Case(name, meta["hyper"], meta["cls_index"], _arrays(FOLDER / f"{stem}.npz"))
+    folder = FOLDER if (FOLDER / f"{stem}.npz").is_file() else LATER
+    meta = json.loads((folder / f"{stem}.json").read_text())
+    case = Case(name, meta["hyper"], meta["cls_index"], _arrays(folder / f"{stem}.npz"))
     if not arranged:
         return case
     rows = torch.arange(1, 1 + len(case.prompt_slots))
-    arrays = {**case.arrays, **case.below(f"{arranged}/"), "prompt_slots": rows}
+    ours = case.below(f"{arranged}/")
+    theirs = {name: value for name, value in case.arrays.items() if not name.startswith("hidden/")}
+    arrays = {**theirs, **ours, "prompt_slots": rows}
     arrays = {name: value for name, value in arrays.items() if not name.startswith("inputs_embeds")}
     return Case(name, case.hyper, 0, arrays)
 

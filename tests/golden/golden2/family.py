@@ -301,6 +301,46 @@ def count_pads(model: RobertaIDPGModel, case: Case) -> None:
     model.method.begin_pass = begin_without_masks
 
 
+# --- LoPA: the table and the four layers of the gate; in training the two masks that the file has
+
+LOPA = {
+    "row_down_proj": "row_down",
+    "row_up_proj": "row_up",
+    "col_down_proj": "column_down",
+    "col_up_proj": "column_up",
+}
+
+lopa_options = options_from("lopa", prompt_length="t", lopa_rank="r", generator_hidden_size="h")
+
+
+def lopa_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    layers = {name: name.partition(".") for name in theirs if name != "prompt"}
+    ours = {f"method.gates.0.{LOPA[layer]}.{part}": theirs[name] for name, (layer, _, part) in layers.items()}
+    return {"method.table": theirs["prompt"][None], **ours}
+
+
+def take_masks(model: RobertaIDPGModel, case: Case) -> None:
+    if "drop_u" in case.arrays:
+        masks = iter((case.arrays["drop_u"], case.arrays["drop_v"]))
+        model.method.gates[0].dropout.forward = lambda c: c * next(masks)
+
+
+# --- IPL: the table, its network, queries and keys
+
+IPL = {"mlp.0": "mlp.0", "mlp.2": "mlp.2", "prompt_query": "query", "prompt_key": "key"}
+
+
+def ipl_options(case: Case) -> dict[str, Any]:
+    given = options_from("ipl", prompt_length="t", ipl_hidden_size="h")(case)
+    return {**given, "ipl_pads": "left-out" if case.hyper["mean_over"] == "real tokens" else "counted"}
+
+
+def ipl_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    layers = {name: name.rpartition(".") for name in theirs if name != "prompt_embeddings.weight"}
+    ours = {f"method.{IPL[layer]}.{part}": theirs[name] for name, (layer, _, part) in layers.items()}
+    return {"method.table": theirs["prompt_embeddings.weight"][None], **ours}
+
+
 FAMILIES = (
     Family("plain", lambda case: {"method": "head-only"}, backbone_tensors),
     Family("lora", lora_options, lora_tensors),
@@ -314,6 +354,8 @@ FAMILIES = (
     Family("lpt", lpt_options, lpt_tensors),
     Family("smop", smop_options, smop_tensors, take_noise),
     Family("idspam", id_spam_options, id_spam_tensors, count_pads),
+    Family("lopa", lopa_options, lopa_tensors, take_masks),
+    Family("ipl", ipl_options, ipl_tensors),
 )
 
 

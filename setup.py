@@ -19,6 +19,7 @@ CONVERT = ["transformers"]
 SWEEPS = ["matplotlib", "pydantic", "pyyaml", "submitit", "tabulate"]
 SERVE = ["prometheus-client", "starlette", "uvicorn"]
 DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets>=4"]}
+TRACKING = ["tensorboardX", "wandb"]  # of fairseq-train's --tensorboard-logdir and --wandb-project
 
 BESIDE = ("preprocess", "checkpoints", "run_scripts")  # in the repository; checkpoints has no __init__.py
 WITHIN = "" if {"editable_wheel", "develop"} & {*sys.argv} else "fairseq_idpg."
@@ -58,6 +59,13 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     author="fairseq_idpg contributors",
+    keywords="prompt tuning, parameter-efficient fine-tuning, IDPG, fairseq, RoBERTa, LoRA, adapters",
+    classifiers=[
+        "Intended Audience :: Science/Research",
+        "License :: OSI Approved :: MIT License",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
     python_requires=">=3.10",
     cmdclass={"build_py": BuildPy},
     packages=[
@@ -106,6 +114,7 @@ setup(
         "quickstart": CONVERT,
         "serve": SERVE,
         "sweeps": SWEEPS,
+        "tracking": TRACKING,
         **DATA,
     },
 )

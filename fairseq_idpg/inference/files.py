@@ -65,21 +65,16 @@ class TextFile:
 
     def __init__(self, path: str, layout: str):
         self.layout = layout
-        self.arriving = arriving = StandardInput() if path == STANDARD_INPUT else None
-        if arriving is None:
-            self.source = Source.file(Path(path))
-        else:
-            self.source = Source("standard input", None, lambda: contextlib.nullcontext(arriving))  # type: ignore
+        self.arriving = StandardInput() if path == STANDARD_INPUT else None
+        stream: Any = contextlib.nullcontext(self.arriving)
+        self.source = Source("standard input", None, lambda: stream) if self.arriving else Source.file(Path(path))
 
     def name(self, number: int) -> str:
         """Return the name of a line, for errors."""
         return f"{self.source.name} line {number}"
 
     def lines(self) -> Iterator[TextLine]:
-        """Yield all texts, and warn of the first that looks quoted as in csv.
-
-        Raise InputError, which names the line, where one is not text, is empty, of another layout or of a table.
-        """
+        """Yield all texts, and warn of the first that looks quoted as in csv; raise InputError for a bad line."""
         warned, kind = self.layout == "jsonl", None
         for number, line in self.source.lines():
             try:
@@ -133,11 +128,9 @@ def check_is_no_table(text: Text, number: int) -> None:
 
 def check_filled(text: Text) -> None:
     """Raise ValueError for an empty sentence."""
-    if isinstance(text, str) and not text.strip():
-        raise ValueError("an empty sentence")
-    for which, sentence in zip(("first", "second"), () if isinstance(text, str) else text):
+    for which, sentence in zip(("",) if isinstance(text, str) else ("first ", "second "), sentences_of(text)):
         if not sentence.strip():
-            raise ValueError(f"the {which} sentence is empty")
+            raise ValueError(f"the {which}sentence is empty")
 
 
 def of_columns(line: str) -> Text:
@@ -158,10 +151,7 @@ def of_json(line: str) -> Text:
 
 
 def of_value(value: Any) -> Text:
-    """Return the text of a value, see ``JSON_FORM``; leave other keys of an object aside.
-
-    Raise ValueError where it has another form, or half of a surrogate pair.
-    """
+    """Return the text of a value, see ``JSON_FORM``; other keys do not matter; raise ValueError for other values."""
     if isinstance(value, dict):
         single, *pair = map(value.get, KEYS)
         value = pair if single is None else single if pair == [None, None] else None
@@ -245,11 +235,9 @@ def row(answer: Answer) -> dict[str, Any]:
 
 
 def cells(answer: Answer) -> dict[str, str]:
-    """Return the columns of a table, of several tasks TASK.label and so on, with the probability of the label alone.
-
-    Names of tasks and classes may be a stranger's: control characters in them are written as in Python.
-    """
+    """Return the columns of a table, of several tasks TASK.label and so on, with the probability of the label alone."""
     values = row(answer)
+    # Names of tasks and classes may be a stranger's: control characters in them are written as in Python.
     of_tasks = values.pop("tasks", {})
     columns = {f"{task}.{name}": value for task, own in of_tasks.items() for name, value in own.items()}
     texts = {
@@ -264,12 +252,10 @@ def cells(answer: Answer) -> dict[str, str]:
 
 
 def table_row(values: Iterable[str], form: str) -> str:
-    """Return a row of tsv, whose tabs and line ends became spaces, or of csv.
-
-    A CR, too, is quoted, which Python's csv.writer does not do where rows end with LF.
-    """
+    """Return a row of tsv, whose tabs and line ends became spaces, or of csv."""
     if form == "tsv":
         return "\t".join(value.translate(BREAKS) for value in values) + "\n"
+    # csv.writer does not quote a CR where rows end with LF.
     return ",".join('"{}"'.format(v.replace('"', '""')) if MUST_BE_QUOTED & set(v) else v for v in values) + "\n"
 
 

@@ -90,10 +90,7 @@ class IDPGHubInterface(nn.Module):
         self.model.train(self.model.training).to(next(self.model.parameters()))  # the device, and half precision
 
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
-        """Return B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained).
-
-        Raise InputError for log-probabilities of a model of scores; ModelLost as ``check_backbone``.
-        """
+        """Return B x classes log-probabilities, or the logits (of scores: B x 1, on the scale of the training)."""
         if self.predictor.record.regression and not return_logits:
             raise InputError("this model gives scores, which have no log-probabilities: give return_logits=True")
         net_input, _ = self._batch(torch.atleast_2d(tokens))

@@ -162,10 +162,8 @@ def recorded(state: dict[str, Any], what: str) -> Record:
 
 
 def keep_beginnings(cfg: Any, truncate: bool) -> None:
-    """Cut texts at their ends where the training cut them anywhere; with ``truncate`` even where it cut none.
-
-    What is kept of a text must not depend on its number in a file.
-    """
+    """Cut texts at their ends where the training cut them anywhere; with ``truncate`` even where it cut none."""
+    # A random crop would depend on the text's number in a file.
     if truncate:
         cfg.shorten_data_split_list = ""
     if truncate or str(cfg.shorten_method) == "random_crop":

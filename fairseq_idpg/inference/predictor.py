@@ -47,10 +47,8 @@ class Description(NamedTuple):
 
 
 def find_description(record: Record) -> Description | None:
-    """Return the description that a model of EFL for two classes was trained with; None for other models.
-
-    ``--efl`` makes a pair of each sentence and each class with a description: one is enough for two classes.
-    """
+    """Return the description that a model of EFL for two classes was trained with; None for other models."""
+    # --efl makes a pair of each sentence and each class with a description: one is enough for two classes.
     answers, descriptions = record.labels or [], EFL_DESCRIPTIONS.get(record.task or "", {})
     if set(answers) != {ENTAILED, NOT_ENTAILED} or len(descriptions) != 1:
         return None

@@ -27,10 +27,7 @@ NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character 
 
 @dataclass
 class Vocabulary:
-    """A dictionary, and the encoder that reads its symbols; without one they are words as they stand.
-
-    ``path``: the file of the dictionary, for errors.
-    """
+    """The dictionary in the file ``path``, and the encoder of its symbols, which without one are words."""
 
     dictionary: Dictionary
     encoder: Encoder | None
@@ -86,10 +83,7 @@ class NearestWords:
         self.directions = F.normalize(embeddings[self.candidates], dim=1)
 
     def find(self, rows: Tensor, top: int, what: str = "--top") -> list[list[tuple[str, float]]]:
-        """Return for each of R x d rows its ``top`` nearest words and their cosines, nearest first.
-
-        Raise InputError, which calls ``top`` by the name ``what``, where there are fewer words.
-        """
+        """Return for R x d rows their ``top`` nearest words and cosines, nearest first; ``what`` names ``top``."""
         if not 1 <= top <= len(self.candidates):
             raise InputError(f"{what} {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
         cosines, places = (F.normalize(rows, dim=1) @ self.directions.T).topk(top, dim=1)

@@ -142,10 +142,7 @@ class MeanVectors:
         self._forget()
 
     def rows(self, parts: Sequence[list[Tensor]]) -> Tensor:
-        """Return N x width for texts whose sentences have these ids, each closed by ``</s>``.
-
-        Raise ModelLost where the file is gone, or no longer the one that was named.
-        """
+        """Return N x width for texts whose sentences have these ids, each closed by ``</s>``."""
         sentences = [self.text.encoder.decode([ids[:-1].tolist() for ids in part]) for part in parts]
         texts = [text_words(" ".join(both)) for both in zip(*sentences)]
         with self.lock:

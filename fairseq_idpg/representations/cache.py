@@ -164,10 +164,7 @@ class RowCache:
         return self._rows
 
     def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
-        """Return the rows of some examples, one example after the other, from their n x T tokens.
-
-        ``padded``: whether there are pads among these.
-        """
+        """Return the rows of some examples, one after the other, from n x T tokens, ``padded`` or without pads."""
         raise NotImplementedError
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:

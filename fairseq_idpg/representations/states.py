@@ -20,10 +20,7 @@ EXACT = "model"  # the --state-cache-dtype
 
 
 class StateCache(RowCache):
-    """The states that enter a ``layer``: d numbers for each token of each example.
-
-    ``rounded``: whether the file keeps them in float16, whatever the backbone's precision is.
-    """
+    """The states that enter a ``layer``, d numbers for each token; ``rounded``: kept in float16 in any case."""
 
     option, exact = "--state-cache", EXACT
 

@@ -33,10 +33,7 @@ Stored = WordVectors | RepresentationCache
 
 
 def vectors_width(data: str, given: int | None) -> int:
-    """Return --representation-width if ``given``, else the width of the folder's vectors.
-
-    Raise InputError where the folder holds none.
-    """
+    """Return --representation-width if ``given``, else the width of the folder's vectors; InputError if it has none."""
     with reading_data():
         width = read_facts(Path(data))["dim"]
     return given or width

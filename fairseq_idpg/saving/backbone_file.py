@@ -46,11 +46,7 @@ LARGEST_NOTE = 2**16  # bytes
 
 
 def weights_digest(weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
-    """Return the SHA-256 of RoBERTa's tensors whose names begin with one of ``parts``: names, types, shapes and values.
-
-    The file and its options and heads do not count: the same weights are the same backbone. Rounded to half precision
-    they are another one.
-    """
+    """Return the SHA-256 of RoBERTa's tensors whose names begin with one of ``parts``: names, types, shapes, values."""
     left_out = (VERSION, TIED)
     return tensors_digest({n: v for n, v in weights.items() if n.startswith(parts) and n not in left_out})
 
@@ -68,10 +64,7 @@ def backbone_path(named: str) -> str:
 
 
 def read_checkpoint(path: str, option: str, **how: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return (model options of any type, tensors) of a fairseq RoBERTa, this package's or fairseq's own.
-
-    ``option`` named the file, for errors; ``how``, and what is refused: see ``read_file`` and ``check_is_roberta``.
-    """
+    """Return (options of any type, tensors) of a fairseq RoBERTa; errors and ``how`` as of ``read_file``."""
     state = read_file(path, option, **how)
     return check_is_roberta(state, f"{option} {path}"), state["model"]
 

@@ -120,11 +120,8 @@ def names_ours(state: Mapping[str, Any]) -> bool:
 
 
 def recorded_options(state: Mapping[str, Any]) -> dict[str, Options]:
-    """Return the options of "task", "model" and "criterion" as they stand in the file, their names under "_name".
-
-    Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both.
-    """
-    if state.get("args") is not None:
+    """Return the options of "task", "model" and "criterion" as they stand in the file, their names under "_name"."""
+    if state.get("args") is not None:  # one namespace of all options, in old checkpoints, which fairseq prefers
         flat = as_options(state["args"])
         names = {"task": "task", "model": "arch", "criterion": "criterion"}
         return {section: {**flat, "_name": flat.get(name)} for section, name in names.items()}
@@ -172,10 +169,7 @@ STOCK_TYPES = _stock_types()
 
 
 def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = False) -> Options:
-    """Return the ``options`` that ``types`` declares, and with ``report`` warn of others.
-
-    Raise InputError for an option of another type, a size that no model has, and a seed that numpy does not take.
-    """
+    """Return the ``options`` that ``types`` declares, with ``report`` warn of others; refuse bad values."""
     for name, value in options.items():
         if name not in types:
             continue

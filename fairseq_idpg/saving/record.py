@@ -78,10 +78,7 @@ def _differ(one: Record, other: Record, name: str) -> bool:
 
 
 def check_same_data(theirs: Record, ours: Record, data: str) -> None:
-    """Raise InputError, with the first reason, unless a model with the record ``theirs`` can read the folder ``data``.
-
-    ``ours`` is the folder's. Label names are compared in ``LabelOrder``.
-    """
+    """Raise InputError unless a model with the record ``theirs`` can read the folder ``data``, which has ``ours``."""
     if _differ(theirs, ours, "regression"):
         trained = "scores" if theirs.regression else f"classes ({listed(theirs.labels)})"
         raise InputError(

@@ -162,10 +162,7 @@ def _heads(shapes: dict[str, list[int]]) -> str:
 
 
 def take_encoder(state: State, whole: State) -> None:
-    """Remove from a checkpoint of fairseq itself all but the encoder and head that a model of ours can start from.
-
-    Raise InputError where its encoder has other tensors than the model's.
-    """
+    """Keep the encoder and head that a model can start from; raise InputError where the encoder is another one."""
     missing = [key for key in whole if key.startswith(STACK) and key not in state]
     unknown = [key for key in state if key.startswith(STACK) and key not in whole]
     if missing or unknown:

@@ -59,10 +59,7 @@ class Connection(H11Protocol):
 
 
 def take_no_more(listening: socket.socket) -> None:
-    """Let the kernel begin no more connections; those that it has begun can still be accepted.
-
-    Without the filter, ``close`` would reset connections that arrive after the last ``accept``.
-    """
+    """Let the kernel begin no more connections, which ``close`` would reset; begun ones can be accepted."""
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in NO_SYN))
     with contextlib.suppress(OSError):
         option = struct.pack("HP", len(NO_SYN), ctypes.addressof(program))

@@ -103,7 +103,7 @@ def test_many_requests_at_once(one, checkpoints):
         answers = clients.map(lambda text: ask(one, "/predict", {"texts": [text]}), asked)
         for text, answer in zip(asked, answers, strict=True):
             if not text:
-                assert (answer.status, answer.error) == (400, "text 1: an empty sentence")
+                assert (answer.status, answer.error) == (400, "text 1: the sentence is empty")
                 continue
             (row,) = answer.value["predictions"]
             assert row["sentence"] == text and row["probability"] == pytest.approx(expected[text], abs=1e-6)

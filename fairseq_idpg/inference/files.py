@@ -159,7 +159,7 @@ def of_value(value: Any) -> Text:
     if not all(isinstance(part, str) for part in parts):
         raise ValueError(f"not {JSON_FORM}")
     if not all(map(is_text, parts)):
-        raise ValueError("it has half of a surrogate pair, which is no character: cut texts between characters")
+        raise ValueError("it has half of a surrogate pair, which is not a character: cut texts between characters")
     return value if isinstance(value, str) else (value[0], value[1])
 
 
@@ -183,7 +183,7 @@ class PromptRow:
 class Prediction:
     """What a model says of one input; ``features`` and ``prompts`` where they are asked for."""
 
-    text: Text  # as it was given: a sentence, or the two of a pair
+    text: Text  # the input: a sentence, or the two of a pair
     label: str | None = None  # the most probable class; None for scores
     probabilities: dict[str, float] = field(default_factory=dict)  # in the order of the logits; empty for scores
     score: float | None = None  # in the task's own scale (STS-B: 0 to 5), not that of the training; None for classes

@@ -40,7 +40,7 @@ class SplitPredictions:
         """N class indices, or N scores."""
         return self.outputs.argmax(1) if self.label_names else self.outputs
 
-    def chosen(self, questions: Questions) -> np.ndarray:
+    def answers_to(self, questions: Questions) -> np.ndarray:
         """Return N class indices: label 1 for the likeliest example of each question, label 0 for the others."""
         one = self.label_names.index("1")
         logits = self.outputs.astype(np.float64)
@@ -54,7 +54,10 @@ class SplitPredictions:
         each is chosen.
         """
         if self.label_names:
-            empty, answers = "\t" * len(self.label_names), self.answers if questions is None else self.chosen(questions)
+            empty, answers = (
+                "\t" * len(self.label_names),
+                self.answers if questions is None else self.answers_to(questions),
+            )
             names = [self.label_names[answer] for answer in answers]
             rows = torch.from_numpy(self.outputs).softmax(1).tolist()
             lines = ["\t".join([name, *(f"{p:.6f}" for p in row)]) for name, row in zip(names, rows)]

@@ -84,7 +84,7 @@ def load(
 
 
 def open_many(checkpoints: Sequence[tuple[str | None, Any]], **options: Any) -> ManyTasks:
-    """Return the tasks of checkpoints, by the names that they are given, if any; see ``load``."""
+    """Return the tasks of checkpoints, by their names, if they have one; see ``load``."""
     return ManyTasks(partial(open_checkpoint, shares=len(checkpoints) > 1, **options), checkpoints)
 
 
@@ -185,7 +185,7 @@ class LoadedModel:
         return getattr(self.model, "prompt_length", 0)
 
     def check_backbone(self) -> None:
-        """Raise ModelLost where somebody has written into the backbone's file; fairseq's own models read none."""
+        """Raise ModelLost where the backbone's file was written to; fairseq's own models do not read one."""
         if isinstance(self.model, MODEL_REGISTRY["roberta_idpg"]):
             self.model.check_backbone()
 

@@ -32,7 +32,7 @@ ONE = {1: "a single sentence", 2: "a pair of sentences"}
 
 
 class Input(NamedTuple):
-    """A text as it was given, the sentences that the model reads for it, and its classes in the order of the logits."""
+    """A text, the sentences that the model reads for it, and its classes in the order of the logits."""
 
     text: Text
     sentences: tuple[str, ...]

@@ -22,7 +22,7 @@ from ..errors import InputError
 from .files import PromptRow
 from .text import load_dictionary
 
-NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character are decoded to
+NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what a part of a character is decoded to
 
 
 @dataclass

@@ -59,7 +59,7 @@ class TextEncoder:
         return list(torch.tensor(ids, dtype=torch.long).split(lengths.tolist())), cut
 
     def behind_space(self, row: Sequence[int]) -> list[int]:
-        """Return the ids that a text has behind another text and a space, given those that it has alone."""
+        """Return the ids that a text has behind another text and a space, from those that it has alone."""
         with self.lock:
             return self.encoder.behind_space(row)
 
@@ -84,9 +84,9 @@ def load_dictionary(path: str) -> Dictionary:
 def find_text_encoder(record: Record, named: File, others: Iterable[Path], what: str) -> TextEncoder:
     """Return the encoder that a checkpoint's data was made with; ``what``: the checkpoint, for errors.
 
-    ``named``: the folder of its files, the only place to look where it is given; ``others``: places besides the
-    recorded one, and for GPT-2's the folder of downloads. Raise InputError where the encoder is not there or is another
-    one, and where neither a folder was named nor an encoder recorded.
+    ``named``: the folder of its files, where no other is read; ``others``: folders besides the recorded one, and for
+    GPT-2's that of downloads. Raise InputError where the encoder is missing or another one, and where neither a folder
+    was named nor an encoder recorded.
     """
     if named is None and record.bpe is None:
         raise InputError(

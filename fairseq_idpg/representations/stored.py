@@ -32,11 +32,11 @@ class WordVectors:
 Stored = WordVectors | RepresentationCache
 
 
-def vectors_width(data: str, given: int | None) -> int:
-    """Return --representation-width if ``given``, else the width of the folder's vectors; InputError if it has none."""
+def vectors_width(data: str, option: int | None) -> int:
+    """Return --representation-width, by default the width of the folder's vectors; InputError if it has none."""
     with reading_data():
         width = read_facts(Path(data))["dim"]
-    return given or width
+    return option or width
 
 
 def load_vectors(data: str, split: str, width: int, combine: bool = False) -> WordVectors:

@@ -1,4 +1,4 @@
-"""Reading a fairseq RoBERTa checkpoint as the frozen backbone, and notes of what was found out about such files.
+"""Reading a fairseq RoBERTa checkpoint as the frozen backbone, and notes about such files.
 
 To check that a backbone is whole and finite, and to compute the SHA-256 of its tensors, takes seconds at the size of
 RoBERTa-large. A note of both spares every later process that. It holds for the file that was read alone: for one path,
@@ -52,7 +52,7 @@ def weights_digest(weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
 
 
 def backbone_path(named: str) -> str:
-    """Return the absolute path of --backbone; raise InputError where none is named, or there is no such file."""
+    """Return the absolute path of --backbone; raise InputError where it is missing."""
     none = not named or named == NO_BACKBONE
     if none or not os.path.isfile(named):
         raise InputError(
@@ -104,7 +104,7 @@ def names_of_today(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 class Note:
-    """SHA-256 of tensors of a backbone's file as it is now; none are known where nobody has looked through it."""
+    """SHA-256 of tensors in a backbone's file as it is now; empty until the file was looked through."""
 
     def __init__(self, path: str):
         self.file = stat_file(path)
@@ -112,7 +112,7 @@ class Note:
         folder = notes_folder()
         name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:32]
         self.place = None if folder is None or self.file is None else folder / f"{name}.note"
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
             if self.place is not None:
                 with open(regular(self.place), "rb") as noted:
                     checksum, file, digests = json.loads(noted.read(LARGEST_NOTE))
@@ -147,7 +147,7 @@ def stat_file(path: str) -> list[Any] | None:
 
 
 def notes_folder() -> Path | None:
-    """Return where notes are; None: they are switched off, or there is no home."""
+    """Return where notes are; None where they are switched off, or no home is known."""
     named = os.environ.get(VARIABLE, "")
     if named:
         return None if named == OFF else Path(named).absolute() / "backbones"

@@ -54,11 +54,8 @@ class SplitPredictions:
         each is chosen.
         """
         if self.label_names:
-            empty, answers = (
-                "\t" * len(self.label_names),
-                self.answers if questions is None else self.answers_to(questions),
-            )
-            names = [self.label_names[answer] for answer in answers]
+            answers = self.answers if questions is None else self.answers_to(questions)
+            empty, names = "\t" * len(self.label_names), [self.label_names[answer] for answer in answers]
             rows = torch.from_numpy(self.outputs).softmax(1).tolist()
             lines = ["\t".join([name, *(f"{p:.6f}" for p in row)]) for name, row in zip(names, rows)]
         else:

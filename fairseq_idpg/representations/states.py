@@ -5,7 +5,6 @@ examples follow one another; where an example begins is known from the lengths o
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +25,7 @@ class StateCache(RowCache):
 
     def __init__(self, folder: str, key: CacheKey, lengths: np.ndarray, layer: int, rounded: bool):
         super().__init__(folder, key, lengths)
-        self.layer, self.rounded, self.what = layer, rounded, f"states that enter layer {layer}"
-
-    def key_in(self, precision: str) -> CacheKey:
-        return replace(self.key, precision=precision, dtype="float16" if self.rounded else precision)
+        self.layer, self.unrounded, self.what = layer, not rounded, f"states that enter layer {layer}"
 
     def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
         states = model.encoder.sentence_encoder.states_before(self.layer, tokens, padded).transpose(0, 1)

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -164,32 +165,22 @@ def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **m
     return answers
 
 
+@dataclass(eq=False, repr=False)
 class Predictor:
-    """A model in evaluation mode, and what its text was encoded with. Several threads may use one.
+    """A model in evaluation mode, and what its text was encoded with. Several threads may use one."""
 
-    ``task``: its ``cfg`` are the options, which do not change any more; ``means``: M(x) of a method that reads word
-    vectors; ``template``: what texts are put into, if the model predicts words. Texts that are cut are logged.
-    """
+    model: Any
+    task: Any  # its ``cfg`` are the options, which do not change any more
+    record: Record
+    text: TextEncoder
+    means: MeanVectors | None = None  # M(x) of a method that reads word vectors
+    template: Template | None = None  # what texts are put into, if the model predicts words
+    if_too_long: str = "shorten it, or let texts be cut at their ends with `truncate`"
 
-    def __init__(
-        self,
-        model: Any,
-        task: Any,
-        record: Record,
-        text: TextEncoder,
-        means: MeanVectors | None = None,
-        template: Template | None = None,
-    ):
-        self.model = model
-        self.task = task
-        options: Any = OmegaConf.to_container(task.cfg, resolve=True)  # which are read faster than OmegaConf's
+    def __post_init__(self) -> None:
+        options: Any = OmegaConf.to_container(self.task.cfg, resolve=True)  # read faster than OmegaConf's objects
         self.options = SimpleNamespace(**options)
-        self.record = record
-        self.text = text
-        self.means = means
-        self.template = template
-        self.description = find_description(record)
-        self.if_too_long = "shorten it, or let texts be cut at their ends with `truncate`"
+        self.description = find_description(self.record)
 
     @property
     def labels(self) -> list[str]:

@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +31,15 @@ File = str | Path | None
 MOST_WORDS = 100_000  # whose vectors are kept
 
 
+@dataclass
 class TextEncoder:
-    """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one.
+    """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one."""
 
-    ``max_length``: tokens that are kept of a sentence, as python -m preprocess does.
-    """
+    encoder: Encoder
+    max_length: int | None = None  # tokens that are kept of a sentence, as python -m preprocess does
 
-    def __init__(self, encoder: Encoder, max_length: int | None = None):
-        self.encoder = encoder
-        self.max_length = max_length
-        self.dictionary = task_dictionary(encoder.symbols)
+    def __post_init__(self) -> None:
+        self.dictionary = task_dictionary(self.encoder.symbols)
         self.lock = threading.Lock()  # GPT-2's encoder keeps the words that it has met
 
     def encode(self, texts: Sequence[str]) -> list[Tensor]:
@@ -126,6 +126,7 @@ def difference(record: Record, encoder: Encoder) -> str | None:
     return None
 
 
+@dataclass
 class MeanVectors:
     """Mean word vectors, ``width`` numbers each, as ``python -m preprocess glove`` makes them of ``source``.
 
@@ -133,12 +134,13 @@ class MeanVectors:
     at hand, so that a server does not grow.
     """
 
-    def __init__(self, source: Path, text: TextEncoder, width: int):
-        self.source = source
-        self.text = text
-        self.width = width
+    source: Path
+    text: TextEncoder
+    width: int
+
+    def __post_init__(self) -> None:
         self.lock = threading.Lock()
-        self.opened = versions(source)
+        self.opened = versions(self.source)
         self._forget()
 
     def rows(self, parts: Sequence[list[Tensor]]) -> Tensor:

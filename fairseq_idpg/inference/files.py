@@ -166,9 +166,6 @@ def of_value(value: Any) -> Text:
 LAYOUTS: dict[str, Callable[[str], Text]] = {"lines": str, "tab": of_columns, "jsonl": of_json}
 
 
-# --- predictions --------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class PromptRow:
     """A prompt row."""

@@ -1,6 +1,5 @@
 """Loading what was trained: ``load`` to answer sentences, ``load_trained`` to look at a model."""
 
-import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +28,6 @@ from ..saving.configuration import check_is_ours
 from ..saving.reading import load_state
 from ..saving.record import Record, saved_record
 from ..saving.tensors import FINGERPRINT
-from ..tasks.folder import preprocess_facts
 from ..tasks.template import find_phrasing
 from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
@@ -126,12 +124,9 @@ def open_checkpoint(
             problem, remedy = "is a folder", f"name the file in it, `backbone` {next(iter(files), folder / 'model.pt')}"
         raise InputError(f"the backbone of {what}, {options.backbone}, {problem}: {remedy}")
 
-    # The encoder may be where the training data says, beside the backbone, or beside the checkpoint.
-    likely = [Path(os.path.abspath(place)).parent for place in (options.backbone, path) if place]
-    with contextlib.suppress(InputError):  # what is there now need not be the data of the training
-        if usual := preprocess_facts(cfg.task.data).vocab:
-            likely.insert(0, Path(usual))
-    text = find_text_encoder(record, vocab, likely, what)
+    # The encoder may be where it was recorded, beside the backbone, or beside the checkpoint.
+    beside = [Path(os.path.abspath(place)).parent for place in (options.backbone, path) if place]
+    text = find_text_encoder(record, vocab, beside, what)
 
     keep_beginnings(cfg.task, truncate)
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values: the caller's draws stay the same

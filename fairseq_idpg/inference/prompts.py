@@ -99,8 +99,6 @@ class NearestWords:
         return aligned(cells, left=range(top + 1))
 
 
-# --- the rows of one pass --------------------------------------------------------------------------
-
 SLOTS = ("input", "late")  # which put rows into the sequence; "hidden" changes the rows of "input" in higher layers
 
 LayerRows = tuple[int, Tensor]  # the layer that reads the rows, counted as by --prompt-layers, and B (or 1) x t x d

@@ -6,7 +6,7 @@ those of the progress, which only a resumed training reads, are made where the t
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -96,18 +96,18 @@ def digest_of(value: Any) -> str:
 
     Raise ValueError for too many parts, and RecursionError for a nesting that is too deep.
     """
-    digest = hashlib.sha256()
-    for part in _parts(value, iter(range(PARTS))):
-        digest.update(part)
-    return digest.hexdigest()
+    return _sha256(_parts(value, iter(range(PARTS))))
 
 
 def tensors_digest(tensors: State) -> str:
     """Return the SHA-256 of names, types, shapes and bytes, types as they are."""
+    return _sha256(part for name in sorted(tensors) for part in _tensor(name, tensors[name]))
+
+
+def _sha256(parts: Iterable[Any]) -> str:
     digest = hashlib.sha256()
-    for name in sorted(tensors):
-        for part in _tensor(name, tensors[name]):
-            digest.update(part)
+    for part in parts:
+        digest.update(part)
     return digest.hexdigest()
 
 

@@ -43,25 +43,21 @@ class TextLine(NamedTuple):
 class StandardInput:
     """A stream of what has arrived on standard input; ``lines``: how many have come to their end."""
 
-    def __init__(self) -> None:
-        self.stream: Any = sys.stdin
-        self.lines = 0
+    lines = 0
 
     def read(self, size: int) -> bytes:
-        data = self.stream.buffer.read1(size)
+        stream: Any = sys.stdin.buffer
+        data = stream.read1(size)
         self.lines += data.count(b"\n")
         return data
 
     def waits(self, taken: int) -> bool:
         """Return whether, ``taken`` lines after the start, the next one has not come yet."""
-        return taken == self.lines and not select.select([self.stream.buffer], [], [], 0)[0]
+        return taken == self.lines and not select.select([sys.stdin.buffer], [], [], 0)[0]
 
 
 class TextFile:
-    """Texts of a file, a few at a time; raise InputError where there is no such file.
-
-    ``path``: ``-`` for standard input; with the suffix .gz it is unpacked. ``layout``: a name of ``LAYOUTS``.
-    """
+    """Texts of a file (.gz is unpacked; ``-``: standard input) in one of ``LAYOUTS``, a few at a time."""
 
     def __init__(self, path: str, layout: str):
         self.layout = layout

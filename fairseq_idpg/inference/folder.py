@@ -105,11 +105,7 @@ def questions_of(task: Any, split: str) -> Questions:
 
 @torch.no_grad()
 def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> SplitPredictions:
-    """Run a loaded model over a split, in batches of similar length.
-
-    Raise InputError where a batch does not fit into memory, a prediction is not finite, or the backbone's file was
-    written to.
-    """
+    """Run a loaded model over a split, in batches of similar length; raise InputError unless all is finite."""
     dataset = task.load_dataset(split, need_labels=False)
     head = task.cfg.classification_head_name
     task.begin_valid_epoch(0, model)

@@ -98,10 +98,7 @@ def open_checkpoint(
     int8: bool = False,
     shares: bool = False,
 ) -> Predictor:
-    """``load`` of one checkpoint, on the folder ``data`` instead of that of the training.
-
-    ``shares``: the backbone is for several tasks, so that no method is merged into it.
-    """
+    """``load`` of one checkpoint, on the folder ``data``; ``shares``: other tasks use its backbone too."""
     what = f"checkpoint {path}"
     # The device of a tensor, as torch completes "cuda" to "cuda:0".
     target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
@@ -136,7 +133,7 @@ def open_checkpoint(
         phrasing, words = find_phrasing(options, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
         model.predict_words(cfg.task.classification_head_name, words)
         template = task.template = replace(phrasing, behind_space=text.behind_space)
-    if not shares:
+    if not shares:  # a merged method would change the backbone of the other tasks
         model.merge_method()
     means = find_vectors(vectors, model, record, text)
     model = put_on(target, model.half() if fp16 else model, what)

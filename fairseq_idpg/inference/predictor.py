@@ -96,11 +96,7 @@ class Reading(NamedTuple):
         prompts: bool = False,
         words: int = 5,
     ) -> list[Prediction]:
-        """Return what the model says of the texts with these numbers, which are run together.
-
-        ``shared``: M(x) by its kind and its tokens, which tasks on one backbone fill; None: the model computes its own.
-        The others are those of ``Predictor.predict``.
-        """
+        """Return what the model says of the texts ``numbers``; ``shared``: M(x) by kind and tokens, or None."""
         predictor, model, scores = self.predictor, self.predictor.model, self.predictor.record.regression
         net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
         if self.means is not None:
@@ -146,10 +142,7 @@ class Reading(NamedTuple):
 
 
 def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **more: Any) -> list[list[Prediction]]:
-    """Return for each text, in their order, what each model says of it, texts of similar length run together.
-
-    ``readings``: of one model, or of several on one backbone; ``more``: to ``Reading.answers``.
-    """
+    """Return for each text what each model (of one backbone) says of it; ``more``: to ``Reading.answers``."""
     if more.get("prompts"):
         for reading in readings:
             check_has_rows(reading.predictor.model)
@@ -262,11 +255,7 @@ class Predictor:
     def examples(
         self, parts: Sequence[list[Tensor]], name: Callable[[int], str], may_be_cut: bool = True
     ) -> PromptedDataset:
-        """Return sentences in memory as the examples that the task makes of a data folder.
-
-        ``parts``: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``. Raise
-        InputError where a sentence has no token, or a text is too long and may not be cut.
-        """
+        """Return sentences, their ids closed by ``</s>``, as the examples that the task makes of a data folder."""
         cfg, dictionary, length = self.options, self.text.dictionary, self.model.prompt_length
         sizes = [np.array([len(ids) for ids in part], np.int64) for part in parts]
         lengths = [each - 1 for each in sizes]  # without </s>

@@ -35,11 +35,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, source: Path, bpe: str | None, vocab: Path | None) -> "Vocabulary":
-        """Return a dictionary with the encoder that makes text of its symbols.
-
-        ``source``: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder unless --bpe or
-        --vocab does. Raise InputError where dictionary or encoder are missing, damaged, or do not fit each other.
-        """
+        """Return the dictionary of a dict.txt or binarized folder, with the encoder that makes text of its symbols."""
         path = source / "input0" / "dict.txt" if source.is_dir() else source
         dictionary, encoder = load_dictionary(str(path)), None
         if source.is_dir() and (vocab or (source / FOLDER_FACTS).is_file()):

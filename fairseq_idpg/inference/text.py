@@ -82,19 +82,14 @@ def load_dictionary(path: str) -> Dictionary:
 
 
 def find_text_encoder(record: Record, named: File, others: Iterable[Path], what: str) -> TextEncoder:
-    """Return the encoder that a checkpoint's data was made with; ``what``: the checkpoint, for errors.
-
-    ``named``: the folder of its files, where no other is read; ``others``: folders besides the recorded one, and for
-    GPT-2's that of downloads. Raise InputError where the encoder is missing or another one, and where neither a folder
-    was named nor an encoder recorded.
-    """
+    """Return the encoder that a checkpoint's data was made with, from the folder ``named`` or the likely ones."""
     if named is None and record.bpe is None:
         raise InputError(
             f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "
             "the folder of the encoder's files with `vocab`"
         )
-    recorded, downloads = [Path(record.vocab)] if record.vocab else [], [GPT2_FOLDER] if record.bpe == "gpt2" else []
-    folders = [Path(named)] if named is not None else list(dict.fromkeys([*recorded, *others, *downloads]))
+    likely = [record.vocab, *others, GPT2_FOLDER if record.bpe == "gpt2" else None]
+    folders = dict.fromkeys(Path(place) for place in (likely if named is None else [named]) if place)
     reason = ""
     for folder in folders:
         if not os.path.isdir(folder) or not os.access(folder, os.R_OK | os.X_OK):
@@ -128,11 +123,7 @@ def difference(record: Record, encoder: Encoder) -> str | None:
 
 @dataclass
 class MeanVectors:
-    """Mean word vectors, ``width`` numbers each, as ``python -m preprocess glove`` makes them of ``source``.
-
-    The file is read again whenever there are new words. After ``MOST_WORDS`` all are forgotten but those of the texts
-    at hand, so that a server does not grow.
-    """
+    """Mean word vectors, as ``python -m preprocess glove`` makes them of ``source``, which is read for new words."""
 
     source: Path
     text: TextEncoder
@@ -162,7 +153,7 @@ class MeanVectors:
         new = [word for word in words if word not in self.numbers]
         if not new:
             return
-        if len(self.numbers) + len(new) > MOST_WORDS:
+        if len(self.numbers) + len(new) > MOST_WORDS:  # so that a server does not grow
             self._forget()
             new = words
         with contextlib.suppress(InputError):
@@ -182,10 +173,7 @@ def versions(source: Path) -> list[tuple[int, ...]]:
 
 
 def find_vectors(source: File, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
-    """Return the word vectors of the file ``source``; None for a model that reads none.
-
-    Raise InputError where they are needed and not named, are not there, or are others than in training.
-    """
+    """Return the word vectors of the file ``source``; None for a model that reads none."""
     if model.method is None or model.method.representation != GLOVE:
         return None
     if source is None:

@@ -107,10 +107,7 @@ def cache_key(model: Any, text: SplitText, kind: str, rows: int, dtype: str) -> 
 
 
 class RowCache:
-    """Rows of numbers of the examples of a split. Pickles without them: data loader processes open the file themselves.
-
-    ``lengths``: N, how many rows each example has.
-    """
+    """Rows of a split's N examples, ``lengths`` of each. Pickles without them: other processes open the file."""
 
     option = what = ""  # the option that names the folder, and what the rows are, for messages
     exact = ""  # the value of ``option``-dtype with which no number is rounded

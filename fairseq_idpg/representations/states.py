@@ -47,10 +47,7 @@ class StateCache(RowCache):
 def find_state_caches(
     task_cfg: Any, model: Any, training: bool
 ) -> Callable[[SplitText, np.ndarray], StateCache] | None:
-    """Return what finds the states of a split, its texts having so many tokens each; None without --state-cache.
-
-    ``training``: whether dropout will be on. Raise InputError where two passes give other states below that layer.
-    """
+    """Return what finds a split's states by the lengths of its texts; ``training``: dropout is on."""
     if not task_cfg.state_cache:
         return None
     cfg = model.args

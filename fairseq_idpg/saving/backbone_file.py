@@ -70,11 +70,7 @@ def read_checkpoint(path: str, option: str, **how: bool) -> tuple[dict[str, Any]
 
 
 def read_backbone(path: str) -> Backbone:
-    """Read the backbone's checkpoint, whose tensors stay in the file until they are needed.
-
-    A file that is known is not looked through again. Raise InputError as ``read_file`` does, and for a file without the
-    backbone's own weights.
-    """
+    """Read the backbone's checkpoint, whose tensors stay in the file until they are needed."""
     note = Note(path)
     args, weights = read_checkpoint(path, "--backbone", mapped=True, checked=bool(note.digests))
     if note.file != stat_file(path):  # it was replaced while it was read

@@ -51,11 +51,7 @@ Options = dict[str, Any]
 
 
 def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
-    """Return the configuration that a model may be built from; ``what``: the option and the file, for errors.
-
-    Raise InputError for another task, model or criterion, an option of another type, and a model that is much larger
-    than its tensors.
-    """
+    """Return the configuration that a model may be built from; raise InputError, which begins with ``what``."""
     recorded = recorded_options(state)
     names = {section: options.get("_name") for section, options in recorded.items()}
     model, ours = model_class(names["model"]), names_ours(state)

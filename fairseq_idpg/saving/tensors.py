@@ -50,10 +50,7 @@ def is_ours(model_state: dict[str, Any]) -> bool:
 
 
 def checksum(model_state: dict[str, Any]) -> str:
-    """Return the SHA-256 of a model's state dict: names, types, shapes and bytes of tensors, and its extra state.
-
-    Tensors of half precision count as the float32 that fairseq writes instead.
-    """
+    """Return the SHA-256 of a model's state dict; half precision counts as the float32 that fairseq writes."""
     extra = {name: value for name, value in model_state.get(EXTRA_STATE, {}).items() if name != CHECKSUM}
     return digest_of({**model_state, EXTRA_STATE: extra})
 
@@ -92,10 +89,7 @@ def has_digest(recorded: Any, digest: Callable[..., str], *values: Any) -> bool:
 
 
 def digest_of(value: Any) -> str:
-    """Return the SHA-256 of nested dictionaries and lists of tensors and plain values.
-
-    Raise ValueError for too many parts, and RecursionError for a nesting that is too deep.
-    """
+    """Return the SHA-256 of nested values; raise ValueError for too many, RecursionError for too deep ones."""
     return _sha256(_parts(value, iter(range(PARTS))))
 
 

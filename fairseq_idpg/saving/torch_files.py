@@ -103,11 +103,7 @@ class Preview(pickle._Unpickler):  # in Python: C's takes memory before it reads
 
 
 def read_saved(path: str, mapped: bool = False, checked: bool = False) -> Any:
-    """Return what a file holds, on the CPU.
-
-    ``mapped``: the tensors of a zip archive are read from it when they are needed; ``checked``: this very file was
-    found whole before. Raise Damaged where it cannot be read, or holds more than data of its size.
-    """
+    """Return what a file holds, on the CPU, see ``read_file``; raise Damaged for anything but data of its size."""
     try:
         archive = is_archive(path)
         if archive and not checked:

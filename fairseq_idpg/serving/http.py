@@ -67,11 +67,7 @@ def take_no_more(listening: socket.socket) -> None:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's, of one process for many connections, which at its end still answers those that were made.
-
-    ``ending`` is called when no more will come. A client delays the end by ``WAIT`` seconds at most, unless an answer
-    is due.
-    """
+    """uvicorn's, which answers all connections before it ends; ``ending`` is called when no more will come."""
 
     def __init__(self, app: ASGIApp, ending: Callable[[], None]):
         options: Any = dict.fromkeys(("access_log", "server_header", "proxy_headers"), False)

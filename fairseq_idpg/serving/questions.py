@@ -55,10 +55,7 @@ def text_name(number: int) -> str:
 
 
 def read_question(body: bytes, most_texts: int) -> Question:
-    """Return the question of a JSON object with some of ``KEYS``, each text as in a line of a JSON file.
-
-    Raise InputError where it is something else, or has more texts than ``most_texts``.
-    """
+    """Return the question of a JSON object with some of ``KEYS``; raise InputError for anything else."""
     try:
         asked = json.loads(body.decode(), object_pairs_hook=distinct, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
@@ -85,11 +82,7 @@ def read_question(body: bytes, most_texts: int) -> Question:
 
 
 class Served:
-    """The model, and its tasks by their names.
-
-    Answers are the rows of ``python -m fairseq_idpg.predict --format jsonl``: of one checkpoint label, probability and
-    probabilities, or score; of several ``tasks``, these of each.
-    """
+    """The model, and its tasks by their names; answers are the rows of ``predict --format jsonl``."""
 
     def __init__(self, model: Predictor | ManyTasks):
         self.model = model

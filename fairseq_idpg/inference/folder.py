@@ -70,8 +70,7 @@ def load_on_folder(
     """Return (model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one.
 
     ``truncate``: cut examples that are too long at their ends; ``overrides``: options of the checkpoint. Raise
-    InputError as ``load_state``, ``check_is_ours`` and ``check_int8`` do, and where nothing names the classes, or the
-    model does not fit into memory.
+    InputError as ``load_state`` and ``check_int8`` do, and where nothing names the classes.
     """
     device = usual_device(cpu)
     if int8:

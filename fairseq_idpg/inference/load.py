@@ -189,16 +189,11 @@ def load_trained(
     overrides: dict[str, Any],
     check: Callable[[Any], None] = lambda cfg: None,
 ) -> LoadedModel:
-    """Return the model of a checkpoint, of this package or of fairseq itself.
+    """Return the model of a checkpoint, of this package or of fairseq itself; ``option`` named its ``path``.
 
-    Args:
-        option: the option that named ``path``, for errors.
-        dictionary: of the text that the model will read. None: it reads examples of ``overrides["data"]`` as in
-            training, in a template and with word vectors; data that it was not made for is refused.
-        overrides: values that replace those of the checkpoint's configuration.
-        check: sees the model's configuration before anything large is built, and may refuse it.
-
-    Raise InputError as ``load_state`` does, and where the model does not fit ``dictionary`` or its backbone is missing.
+    ``dictionary``: of the text that the model will read; None: it reads examples of ``overrides["data"]`` as in
+    training, in a template and with word vectors. ``check``: sees the model's configuration before anything large is
+    built.
     """
     state = load_state(path, option, {**NO_CACHES, **overrides})
     check(state["cfg"].model)

@@ -232,10 +232,8 @@ def fill_cache(
 ) -> None:
     """Compute missing rows in large batches of similar length, without dropout or gradient, in exact float32 products.
 
-    A complete file is compared with its checksum here, not by each data loader process. ``cache``: nothing is done
-    unless it is a ``RowCache``; ``tokens_of``: n example numbers -> n x T tokens, padded, as the backbone reads them;
-    ``sizes``: N, tokens of each example. Raise InputError as ``RowCache`` does, and where a batch does not fit into
-    memory; ModelLost as ``check_backbone``.
+    A complete file is compared with its checksum here, not by each data loader process. ``tokens_of``: n example
+    numbers -> n x T tokens, padded, as the backbone reads them; ``sizes``: N, tokens of each example.
     """
     if not isinstance(cache, RowCache):
         return

@@ -108,9 +108,8 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
 def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[str]:
     """Return a model's classes in the order of its logits, by the names that the folder gives them; [] for scores.
 
-    ``theirs``, ``ours``: the records of the model and of the folder. Classes are the same if the table of tasks gives
-    them one meaning or, for unknown tasks, if they have one name. Raise InputError where the folder's labels mean
-    something else, unless the model goes on in ``training`` on the folder, whose labels may come to mean that.
+    Classes are the same if the table of tasks gives them one meaning or, for unknown tasks, if they have one name.
+    Raise InputError where the folder's labels mean something else, unless ``training`` goes on with them.
     """
     names = theirs.labels or []
     try:

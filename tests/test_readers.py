@@ -96,8 +96,6 @@ def world() -> Path:
     shutil.copytree(tiny.data / "RTE-bin", place / "plain folder", dirs_exist_ok=True)
     for name, fill in (("representations", representations), ("states", states), ("note", note)):
         fill(place / name)
-    with contextlib.suppress(KeyboardInterrupt):
-        representations(place / "interrupted cache", batches=3)
     shutil.copytree(place / "vocab", place / "vocabulary", dirs_exist_ok=True)
     write_hugging_face(place / "Hugging Face", "bert", weights="bin")
     write_vectors(place)
@@ -172,16 +170,16 @@ def examples(folder: Path, *more: object) -> Any:
     return task.source_dictionary.symbols, preprocess_facts(str(folder)), read
 
 
-def representations(folder: Path, batches: int | None = None) -> Any:
+def representations(folder: Path) -> Any:
     cache = RepresentationCache(str(folder), caches.key())
-    cache.fill(caches.counting([], batches), caches.batches())
+    cache.fill(caches.encode, caches.batches())
     return cache.rows(caches.EVERYTHING)
 
 
 def states(folder: Path) -> Any:
     lengths = np.array([3, 4, 16])
-    cache = StateCache(str(folder), caches.key(kind="states"), lengths, lambda: "float32", "valid", 1, False)
-    cache.fill(lambda index: caches.TRUE[cache._numbers(index)], iter([np.arange(3)]))
+    cache = StateCache(str(folder), caches.key(kind="states"), lengths, 1, False)
+    cache.fill(lambda index: caches.TRUE, iter([np.arange(3)]))
     return cache.batch(np.arange(3), 16)
 
 
@@ -222,7 +220,6 @@ SAFE = {  # damage of any kind is found, or does not matter
     "scores": lambda folder: examples(folder, *REGRESSION),
     "means": lambda folder: load_vectors(str(folder), "valid", vectors_width(str(folder), None)).vectors.tolist(),
     "representations": representations,
-    "interrupted cache": representations,
     "states": states,
     "note": note,
 }

@@ -49,14 +49,8 @@ HIGHEST = TASKS["STS-B"].scale  # scores are shown from 0 to this
 SINGLE_POSITION = {0: 0, 1: 1, 2: 0, 3: 1, 4: 4}
 
 
-# --- gold scores -----------------------------------------------------------------------------------
-
-
 def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
-    """Return N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files.
-
-    Raise InputError for single sentences, classes, no labels, or scores outside 0 to ``largest``.
-    """
+    """Return N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files."""
     if len(data.inputs) < 2 or not data.regression:
         content = "classes, no scores (no label/*.label)" if len(data.inputs) == 2 else "single sentences (no input1)"
         raise InputError(f"{data.path} has {content}: give a folder of pairs with scores such as STS-B-bin")
@@ -92,14 +86,8 @@ def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float | N
     return {"spearman": float(spearman), "pearson": float(pearson)}
 
 
-# --- sentences of pairs, each encoded alone: <s> A </s> with the prompt in it ----------------------
-
-
 def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, position: int) -> PromptedDataset:
-    """Return the sentences of ``part`` (input0 or input1), each alone, batched by length.
-
-    A sentence without room beside the prompt is cut at its end (``places.shorten.cut`` says which).
-    """
+    """Return sentences alone, ``<s> A </s>``; ``places.shorten.cut`` says which were too long and are cut."""
     own, dictionary = loaded.task.cfg, loaded.task.source_dictionary
     sentences, pad = read_sentences(data, part, split, dictionary, combine=False), dictionary.pad()
     cfg = SimpleNamespace(
@@ -139,23 +127,17 @@ def compare(loaded: LoadedModel, name: str, scores: np.ndarray, args: argparse.N
     both = [sentence_dataset(loaded, args.data, part, args.split, position) for part in ("input0", "input1")]
     one, other = (sentence_states(loaded, dataset, args.batch_size).double() for dataset in both)
     loaded.check_backbone()
-    facts = {
+    return {
         "name": name,
         "path": loaded.path,
         "prompt_position": position if loaded.prompt_length else None,
         "sentences_cut": int(sum(dataset.places.shorten.cut.sum() for dataset in both)),
+        **ranked(F.cosine_similarity(one, other, dim=1).numpy(), scores, args),
     }
-    return {**facts, **ranked(F.cosine_similarity(one, other, dim=1).numpy(), scores, args)}
-
-
-# --- what is counted of the cosines ----------------------------------------------------------------
 
 
 def ranked(cosines: np.ndarray, scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
-    """Return correlations, and the groups of the scores of the pairs with the highest cosines.
-
-    Of pairs with the same cosine the earlier are first.
-    """
+    """Return correlations, and the groups of the pairs with the highest cosines, earlier pairs first among equals."""
     order = np.argsort(-cosines, kind="stable")
     top = {str(k): count_groups(scores[order[:k]], args.groups) for k in args.top_k or TOP}
     return {**correlations(cosines, scores), "top": top, "cosines": cosines.tolist()}
@@ -211,9 +193,6 @@ def bar_figure(results: dict[str, Any]) -> Any:
     return figure
 
 
-# --- the command -----------------------------------------------------------------------------------
-
-
 def check_options(args: argparse.Namespace, pairs: int) -> None:
     """Raise InputError for values and files that would fail after the models have run."""
     limits = [*(("--top-k", k, pairs) for k in args.top_k or TOP), ("--groups", args.groups, LARGEST)]
@@ -228,9 +207,7 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
         check_apart("--out", args.out, "--json", args.json)
     read = {
         "DATA-bin": [args.data],
-        "--path": [args.path],
-        "--baseline": [args.baseline],
-        "--backbone": [args.backbone],
+        **{f"--{name}": [getattr(args, name)] for name in ("path", "baseline", "backbone")},
     }
     for option, path in (("--out", args.out), ("--json", args.json)):
         if path is not None:
@@ -252,8 +229,9 @@ def refuse_other_states(cfg: Any) -> None:
 def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
     dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
-    paths = {"--path": args.path, **({} if args.baseline is None else {"--baseline": args.baseline})}
-    loaded = [load_trained(path, option, dictionary, overrides, refuse_other_states) for option, path in paths.items()]
+    loaded = [load_trained(args.path, "--path", dictionary, overrides, refuse_other_states)]
+    if args.baseline is not None:
+        loaded.append(load_trained(args.baseline, "--baseline", dictionary, overrides, refuse_other_states))
     if args.backbone is not None:
         loaded.append(load_untrained(args.backbone, dictionary))
     names = [model.name for model in loaded]

@@ -15,29 +15,16 @@ from preprocess.data_folder import DataFolder
 from preprocess.encoders import ENCODERS
 from preprocess.flags import named_path
 
-from ..backbone.injection import States
 from ..errors import InputError
 from ..inference.load import LoadedModel, load_trained
-from ..inference.prompts import NearestWords, Vocabulary
+from ..inference.prompts import NearestWords, SeenRows, Vocabulary
 from ..inference.text import load_dictionary
 from ..methods.prompts.base import PREFIX, PromptMethod
 from ..methods.registry import find_preset
-from ..representations.kinds import sentence_representation
 from ..training.arguments import parse_overrides
 
 EXAMPLE = "idpg.pt --data STS-B-bin --examples 5"
 REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or prompt-tuning"
-
-
-@torch.no_grad()
-def generated_rows(model: Any, method: PromptMethod, net_input: dict[str, Tensor], layer: int) -> Tensor:
-    """Return the rows that a generator makes at ``layer`` from a batch: B x t x d."""
-    m_of_x = net_input.get("representation")
-    if m_of_x is None and method.representation is not None:
-        m_of_x = sentence_representation(model.encoder, net_input["src_tokens"], kind=method.representation)
-    _, extra = model(**net_input, features_only=True, return_all_hiddens=True)
-    below = States(extra["inner_states"][layer])  # with previous-layer the generator reads its <s>
-    return method.begin_pass(m_of_x)(layer, below)
 
 
 def check_method(cfg: Any, with_data: bool) -> None:
@@ -52,8 +39,9 @@ def check_method(cfg: Any, with_data: bool) -> None:
         raise InputError(f"--data: --method {method} {kind.shows_no_example}: leave --data out")
 
 
+@torch.no_grad()
 def generated_sections(
-    loaded: LoadedModel, method: PromptMethod, vocabulary: Vocabulary, args: argparse.Namespace
+    loaded: LoadedModel, vocabulary: Vocabulary, args: argparse.Namespace
 ) -> list[tuple[str, Tensor]]:
     """Return texts and t x d generated rows of the first examples of the split."""
     folder = DataFolder(args.data)
@@ -63,10 +51,11 @@ def generated_sections(
             f"--examples {args.examples}: split {args.split} of {args.data} has {len(sentences[0])}, give 1 to that"
         )
     dataset = loaded.task.load_dataset(args.split, need_labels=False)
-    first = range(args.examples)
-    net_input = dataset.collater([dataset[i] for i in first])["net_input"]
-    texts = [" | ".join(vocabulary.text(rows[i][:-1].tolist()).strip() for rows in sentences) for i in first]
-    return list(zip(texts, generated_rows(loaded.model, method, net_input, args.layer)))
+    first, seen = range(args.examples), SeenRows()
+    loaded.model(**dataset.collater([dataset[i] for i in first])["net_input"], features_only=True, inspect=seen)
+    rows = next(rows for layer, rows in seen if layer == args.layer)
+    texts = [" | ".join(vocabulary.text(part[i][:-1].tolist()).strip() for part in sentences) for i in first]
+    return list(zip(texts, rows))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +97,7 @@ def run(args: argparse.Namespace) -> None:
     rows = method.initial_rows.detach()
     sections = [(str(method.shared), rows[method.places.index(args.layer) % len(rows)])]
     if args.data:
-        sections += generated_sections(loaded, method, vocabulary, args)
+        sections += generated_sections(loaded, vocabulary, args)
     words = NearestWords(vocabulary, loaded.model.encoder.sentence_encoder.embed_tokens.weight.detach())
     lines = [f"{args.checkpoint}: {loaded.name}, layer {args.layer}; nearest words and their cosines"]
     for title, rows in sections:

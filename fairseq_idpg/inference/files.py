@@ -43,25 +43,21 @@ class TextLine(NamedTuple):
 class StandardInput:
     """A stream of what has arrived on standard input; ``lines``: how many have come to their end."""
 
-    def __init__(self) -> None:
-        self.stream: Any = sys.stdin
-        self.lines = 0
+    lines = 0
 
     def read(self, size: int) -> bytes:
-        data = self.stream.buffer.read1(size)
+        stream: Any = sys.stdin.buffer
+        data = stream.read1(size)
         self.lines += data.count(b"\n")
         return data
 
     def waits(self, taken: int) -> bool:
         """Return whether, ``taken`` lines after the start, the next one has not come yet."""
-        return taken == self.lines and not select.select([self.stream.buffer], [], [], 0)[0]
+        return taken == self.lines and not select.select([sys.stdin.buffer], [], [], 0)[0]
 
 
 class TextFile:
-    """Texts of a file, a few at a time; raise InputError where there is no such file.
-
-    ``path``: ``-`` for standard input; with the suffix .gz it is unpacked. ``layout``: a name of ``LAYOUTS``.
-    """
+    """Texts of a file (.gz is unpacked; ``-``: standard input) in one of ``LAYOUTS``, a few at a time."""
 
     def __init__(self, path: str, layout: str):
         self.layout = layout
@@ -76,10 +72,7 @@ class TextFile:
         return f"{self.source.name} line {number}"
 
     def lines(self) -> Iterator[TextLine]:
-        """Yield all texts, and warn of the first that looks quoted as in csv.
-
-        Raise InputError, which names the line, where one is not text, is empty, of another layout or of a table.
-        """
+        """Yield all texts, and warn of the first that looks quoted as in csv; raise InputError for a bad line."""
         warned, kind = self.layout == "jsonl", None
         for number, line in self.source.lines():
             try:
@@ -133,11 +126,9 @@ def check_is_no_table(text: Text, number: int) -> None:
 
 def check_filled(text: Text) -> None:
     """Raise ValueError for an empty sentence."""
-    if isinstance(text, str) and not text.strip():
-        raise ValueError("an empty sentence")
-    for which, sentence in zip(("first", "second"), () if isinstance(text, str) else text):
+    for which, sentence in zip(("",) if isinstance(text, str) else ("first ", "second "), sentences_of(text)):
         if not sentence.strip():
-            raise ValueError(f"the {which} sentence is empty")
+            raise ValueError(f"the {which}sentence is empty")
 
 
 def of_columns(line: str) -> Text:
@@ -158,10 +149,7 @@ def of_json(line: str) -> Text:
 
 
 def of_value(value: Any) -> Text:
-    """Return the text of a value, see ``JSON_FORM``; leave other keys of an object aside.
-
-    Raise ValueError where it has another form, or half of a surrogate pair.
-    """
+    """Return the text of a value, see ``JSON_FORM``; other keys do not matter; raise ValueError for other values."""
     if isinstance(value, dict):
         single, *pair = map(value.get, KEYS)
         value = pair if single is None else single if pair == [None, None] else None
@@ -169,14 +157,11 @@ def of_value(value: Any) -> Text:
     if not all(isinstance(part, str) for part in parts):
         raise ValueError(f"not {JSON_FORM}")
     if not all(map(is_text, parts)):
-        raise ValueError("it has half of a surrogate pair, which is no character: cut texts between characters")
+        raise ValueError("it has half of a surrogate pair, which is not a character: cut texts between characters")
     return value if isinstance(value, str) else (value[0], value[1])
 
 
 LAYOUTS: dict[str, Callable[[str], Text]] = {"lines": str, "tab": of_columns, "jsonl": of_json}
-
-
-# --- predictions --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -193,7 +178,7 @@ class PromptRow:
 class Prediction:
     """What a model says of one input; ``features`` and ``prompts`` where they are asked for."""
 
-    text: Text  # as it was given: a sentence, or the two of a pair
+    text: Text  # the input: a sentence, or the two of a pair
     label: str | None = None  # the most probable class; None for scores
     probabilities: dict[str, float] = field(default_factory=dict)  # in the order of the logits; empty for scores
     score: float | None = None  # in the task's own scale (STS-B: 0 to 5), not that of the training; None for classes
@@ -245,11 +230,9 @@ def row(answer: Answer) -> dict[str, Any]:
 
 
 def cells(answer: Answer) -> dict[str, str]:
-    """Return the columns of a table, of several tasks TASK.label and so on, with the probability of the label alone.
-
-    Names of tasks and classes may be a stranger's: control characters in them are written as in Python.
-    """
+    """Return the columns of a table, of several tasks TASK.label and so on, with the probability of the label alone."""
     values = row(answer)
+    # Names of tasks and classes may be a stranger's: control characters in them are written as in Python.
     of_tasks = values.pop("tasks", {})
     columns = {f"{task}.{name}": value for task, own in of_tasks.items() for name, value in own.items()}
     texts = {
@@ -264,12 +247,10 @@ def cells(answer: Answer) -> dict[str, str]:
 
 
 def table_row(values: Iterable[str], form: str) -> str:
-    """Return a row of tsv, whose tabs and line ends became spaces, or of csv.
-
-    A CR, too, is quoted, which Python's csv.writer does not do where rows end with LF.
-    """
+    """Return a row of tsv, whose tabs and line ends became spaces, or of csv."""
     if form == "tsv":
         return "\t".join(value.translate(BREAKS) for value in values) + "\n"
+    # csv.writer does not quote a CR where rows end with LF.
     return ",".join('"{}"'.format(v.replace('"', '""')) if MUST_BE_QUOTED & set(v) else v for v in values) + "\n"
 
 

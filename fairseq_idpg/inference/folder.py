@@ -40,7 +40,7 @@ class SplitPredictions:
         """N class indices, or N scores."""
         return self.outputs.argmax(1) if self.label_names else self.outputs
 
-    def chosen(self, questions: Questions) -> np.ndarray:
+    def answers_to(self, questions: Questions) -> np.ndarray:
         """Return N class indices: label 1 for the likeliest example of each question, label 0 for the others."""
         one = self.label_names.index("1")
         logits = self.outputs.astype(np.float64)
@@ -54,8 +54,8 @@ class SplitPredictions:
         each is chosen.
         """
         if self.label_names:
-            empty, answers = "\t" * len(self.label_names), self.answers if questions is None else self.chosen(questions)
-            names = [self.label_names[answer] for answer in answers]
+            answers = self.answers if questions is None else self.answers_to(questions)
+            empty, names = "\t" * len(self.label_names), [self.label_names[answer] for answer in answers]
             rows = torch.from_numpy(self.outputs).softmax(1).tolist()
             lines = ["\t".join([name, *(f"{p:.6f}" for p in row)]) for name, row in zip(names, rows)]
         else:
@@ -70,8 +70,7 @@ def load_on_folder(
     """Return (model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one.
 
     ``truncate``: cut examples that are too long at their ends; ``overrides``: options of the checkpoint. Raise
-    InputError as ``load_state``, ``check_is_ours`` and ``check_int8`` do, and where nothing names the classes, or the
-    model does not fit into memory.
+    InputError as ``load_state`` and ``check_int8`` do, and where nothing names the classes.
     """
     device = usual_device(cpu)
     if int8:
@@ -105,11 +104,7 @@ def questions_of(task: Any, split: str) -> Questions:
 
 @torch.no_grad()
 def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> SplitPredictions:
-    """Run a loaded model over a split, in batches of similar length.
-
-    Raise InputError where a batch does not fit into memory, a prediction is not finite, or the backbone's file was
-    written to.
-    """
+    """Run a loaded model over a split, in batches of similar length; raise InputError unless all is finite."""
     dataset = task.load_dataset(split, need_labels=False)
     head = task.cfg.classification_head_name
     task.begin_valid_epoch(0, model)

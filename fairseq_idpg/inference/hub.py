@@ -68,7 +68,7 @@ class IDPGHubInterface(nn.Module):
         """Return B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
 
         With ``return_all_hiddens`` the states before the first and after each layer. Columns of pads alone are 0. Raise
-        InputError for a model that reads a template, with states of other tokens; ModelLost as ``check_backbone``.
+        InputError for a model that reads a template, which has no states of these tokens alone.
         """
         if self.predictor.template is not None:
             raise InputError(
@@ -76,11 +76,11 @@ class IDPGHubInterface(nn.Module):
                 "tokens alone: use predict"
             )
         rows = torch.atleast_2d(tokens)
-        net_input, kept = self._batch(rows)
+        net_input, is_text = self._batch(rows)
         features, extra = self.model(**net_input, features_only=True, return_all_hiddens=return_all_hiddens)
         self.model.check_backbone()
         states = [inner.transpose(0, 1) for inner in extra["inner_states"]] if return_all_hiddens else [features]
-        of_text = [layer[kept].view(len(rows), -1, layer.size(2)) for layer in states]
+        of_text = [layer[is_text].view(len(rows), -1, layer.size(2)) for layer in states]
         padded = [F.pad(layer, (0, 0, 0, rows.size(1) - layer.size(1))) for layer in of_text]
         return padded if return_all_hiddens else padded[0]
 
@@ -90,10 +90,7 @@ class IDPGHubInterface(nn.Module):
         self.model.train(self.model.training).to(next(self.model.parameters()))  # the device, and half precision
 
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
-        """Return B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained).
-
-        Raise InputError for log-probabilities of a model of scores; ModelLost as ``check_backbone``.
-        """
+        """Return B x classes log-probabilities, or the logits (of scores: B x 1, on the scale of the training)."""
         if self.predictor.record.regression and not return_logits:
             raise InputError("this model gives scores, which have no log-probabilities: give return_logits=True")
         net_input, _ = self._batch(torch.atleast_2d(tokens))
@@ -112,8 +109,8 @@ class IDPGHubInterface(nn.Module):
             net_input["representation"] = self.predictor.means.rows(parts)
         rows_of_prompt, before = len(examples.places.block), torch.from_numpy(examples.places.before)[:, None]
         places = torch.arange(net_input["src_tokens"].size(1) + rows_of_prompt)
-        kept = (places < before) | (places >= before + rows_of_prompt)
-        return utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input), kept.to(self.device)
+        is_text = (places < before) | (places >= before + rows_of_prompt)
+        return utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input), is_text.to(self.device)
 
     def _sentences(self, row: Tensor, name: str) -> list[Span]:
         """Return where the sentences stand among T tokens, their ``</s>`` included."""

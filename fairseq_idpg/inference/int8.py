@@ -28,7 +28,7 @@ class Int8Linear(nn.Module):
     """out_ti = s_i (z_t sum_j N_ij n_tj + c_t sum_j N_ij) + b_i, for ... x in -> ... x out.
 
     W_ij = s_i N_ij and x_tj = c_t + z_t n_tj but for rounding, N and n whole numbers from -127 to 127: a row of W has a
-    step s_i, a token t a step z_t and the middle c_t of its values. For prediction: there is no gradient.
+    step s_i, a token t a step z_t and the middle c_t of its values. For prediction alone: it has no gradient.
     """
 
     numbers: Tensor

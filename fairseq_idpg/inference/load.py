@@ -1,6 +1,5 @@
 """Loading what was trained: ``load`` to answer sentences, ``load_trained`` to look at a model."""
 
-import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +28,6 @@ from ..saving.configuration import check_is_ours
 from ..saving.reading import load_state
 from ..saving.record import Record, saved_record
 from ..saving.tensors import FINGERPRINT
-from ..tasks.folder import preprocess_facts
 from ..tasks.template import find_phrasing
 from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
@@ -84,7 +82,7 @@ def load(
 
 
 def open_many(checkpoints: Sequence[tuple[str | None, Any]], **options: Any) -> ManyTasks:
-    """Return the tasks of checkpoints, by the names that they are given, if any; see ``load``."""
+    """Return the tasks of checkpoints, by their names, if they have one; see ``load``."""
     return ManyTasks(partial(open_checkpoint, shares=len(checkpoints) > 1, **options), checkpoints)
 
 
@@ -100,10 +98,7 @@ def open_checkpoint(
     int8: bool = False,
     shares: bool = False,
 ) -> Predictor:
-    """``load`` of one checkpoint, on the folder ``data`` instead of that of the training.
-
-    ``shares``: the backbone is for several tasks, so that no method is merged into it.
-    """
+    """``load`` of one checkpoint, on the folder ``data``; ``shares``: other tasks use its backbone too."""
     what = f"checkpoint {path}"
     # The device of a tensor, as torch completes "cuda" to "cuda:0".
     target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
@@ -126,12 +121,9 @@ def open_checkpoint(
             problem, remedy = "is a folder", f"name the file in it, `backbone` {next(iter(files), folder / 'model.pt')}"
         raise InputError(f"the backbone of {what}, {options.backbone}, {problem}: {remedy}")
 
-    # The encoder may be where the training data says, beside the backbone, or beside the checkpoint.
-    likely = [Path(os.path.abspath(place)).parent for place in (options.backbone, path) if place]
-    with contextlib.suppress(InputError):  # what is there now need not be the data of the training
-        if usual := preprocess_facts(cfg.task.data).vocab:
-            likely.insert(0, Path(usual))
-    text = find_text_encoder(record, vocab, likely, what)
+    # The encoder may be where it was recorded, beside the backbone, or beside the checkpoint.
+    beside = [Path(os.path.abspath(place)).parent for place in (options.backbone, path) if place]
+    text = find_text_encoder(record, vocab, beside, what)
 
     keep_beginnings(cfg.task, truncate)
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values: the caller's draws stay the same
@@ -141,7 +133,7 @@ def open_checkpoint(
         phrasing, words = find_phrasing(options, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
         model.predict_words(cfg.task.classification_head_name, words)
         template = task.template = replace(phrasing, behind_space=text.behind_space)
-    if not shares:
+    if not shares:  # a merged method would change the backbone of the other tasks
         model.merge_method()
     means = find_vectors(vectors, model, record, text)
     model = put_on(target, model.half() if fp16 else model, what)
@@ -162,10 +154,8 @@ def recorded(state: dict[str, Any], what: str) -> Record:
 
 
 def keep_beginnings(cfg: Any, truncate: bool) -> None:
-    """Cut texts at their ends where the training cut them anywhere; with ``truncate`` even where it cut none.
-
-    What is kept of a text must not depend on its number in a file.
-    """
+    """Cut texts at their ends where the training cut them anywhere; with ``truncate`` even where it cut none."""
+    # A random crop would depend on the text's number in a file.
     if truncate:
         cfg.shorten_data_split_list = ""
     if truncate or str(cfg.shorten_method) == "random_crop":
@@ -187,7 +177,7 @@ class LoadedModel:
         return getattr(self.model, "prompt_length", 0)
 
     def check_backbone(self) -> None:
-        """Raise ModelLost where somebody has written into the backbone's file; fairseq's own models read none."""
+        """Raise ModelLost where the backbone's file was written to; fairseq's own models do not read one."""
         if isinstance(self.model, MODEL_REGISTRY["roberta_idpg"]):
             self.model.check_backbone()
 
@@ -199,16 +189,11 @@ def load_trained(
     overrides: dict[str, Any],
     check: Callable[[Any], None] = lambda cfg: None,
 ) -> LoadedModel:
-    """Return the model of a checkpoint, of this package or of fairseq itself.
+    """Return the model of a checkpoint, of this package or of fairseq itself; ``option`` named its ``path``.
 
-    Args:
-        option: the option that named ``path``, for errors.
-        dictionary: of the text that the model will read. None: it reads examples of ``overrides["data"]`` as in
-            training, in a template and with word vectors; data that it was not made for is refused.
-        overrides: values that replace those of the checkpoint's configuration.
-        check: sees the model's configuration before anything large is built, and may refuse it.
-
-    Raise InputError as ``load_state`` does, and where the model does not fit ``dictionary`` or its backbone is missing.
+    ``dictionary``: of the text that the model will read; None: it reads examples of ``overrides["data"]`` as in
+    training, in a template and with word vectors. ``check``: sees the model's configuration before anything large is
+    built.
     """
     state = load_state(path, option, {**NO_CACHES, **overrides})
     check(state["cfg"].model)

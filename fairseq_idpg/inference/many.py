@@ -16,9 +16,9 @@ Answers = dict[str, Prediction]  # by the names of tasks
 class ManyTasks:
     """Trained models that share one backbone, each with its own method, head, prompt length, position and labels.
 
-    ``checkpoints``: the name that a task is given, if any, and its checkpoint; ``open_checkpoint``: reads one, its
-    method not merged into a backbone that is shared. Raise InputError as ``load`` does, and where a name is missing or
-    stands twice, or a backbone is another one or is trained.
+    ``checkpoints``: the name of each task, or None, and its checkpoint; ``open_checkpoint``: reads one, its method not
+    merged into a backbone that is shared. Raise InputError as ``load`` does, and where a name is missing or stands
+    twice, or a backbone is another one or is trained.
     """
 
     def __init__(self, open_checkpoint: Callable[[str], Predictor], checkpoints: Sequence[tuple[str | None, Any]]):
@@ -58,7 +58,7 @@ class ManyTasks:
                 reason = reason or f"its {fact}, {own}, is not that of the other tasks, {shared}"
         if reason:
             raise InputError(f"{what}: {reason}: load it alone")
-        predictor.model.encoder = first.model.encoder  # the memory of its own is free then
+        predictor.model.encoder = first.model.encoder  # which frees the memory of its own
 
     def _select(self, names: str | Iterable[str] | None) -> dict[str, Predictor]:
         selected = dict.fromkeys(self.tasks if names is None else [names] if isinstance(names, str) else names)

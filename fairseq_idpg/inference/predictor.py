@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ ONE = {1: "a single sentence", 2: "a pair of sentences"}
 
 
 class Input(NamedTuple):
-    """A text as it was given, the sentences that the model reads for it, and its classes in the order of the logits."""
+    """A text, the sentences that the model reads for it, and its classes in the order of the logits."""
 
     text: Text
     sentences: tuple[str, ...]
@@ -47,10 +48,8 @@ class Description(NamedTuple):
 
 
 def find_description(record: Record) -> Description | None:
-    """Return the description that a model of EFL for two classes was trained with; None for other models.
-
-    ``--efl`` makes a pair of each sentence and each class with a description: one is enough for two classes.
-    """
+    """Return the description that a model of EFL for two classes was trained with; None for other models."""
+    # --efl makes a pair of each sentence and each class with a description: one is enough for two classes.
     answers, descriptions = record.labels or [], EFL_DESCRIPTIONS.get(record.task or "", {})
     if set(answers) != {ENTAILED, NOT_ENTAILED} or len(descriptions) != 1:
         return None
@@ -97,11 +96,7 @@ class Reading(NamedTuple):
         prompts: bool = False,
         words: int = 5,
     ) -> list[Prediction]:
-        """Return what the model says of the texts with these numbers, which are run together.
-
-        ``shared``: M(x) by its kind and its tokens, which tasks on one backbone fill; None: the model computes its own.
-        The others are those of ``Predictor.predict``.
-        """
+        """Return what the model says of the texts ``numbers``; ``shared``: M(x) by kind and tokens, or None."""
         predictor, model, scores = self.predictor, self.predictor.model, self.predictor.record.regression
         net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
         if self.means is not None:
@@ -147,10 +142,7 @@ class Reading(NamedTuple):
 
 
 def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **more: Any) -> list[list[Prediction]]:
-    """Return for each text, in their order, what each model says of it, texts of similar length run together.
-
-    ``readings``: of one model, or of several on one backbone; ``more``: to ``Reading.answers``.
-    """
+    """Return for each text what each model (of one backbone) says of it; ``more``: to ``Reading.answers``."""
     if more.get("prompts"):
         for reading in readings:
             check_has_rows(reading.predictor.model)
@@ -166,32 +158,22 @@ def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **m
     return answers
 
 
+@dataclass(eq=False, repr=False)
 class Predictor:
-    """A model in evaluation mode, and what its text was encoded with. Several threads may use one.
+    """A model in evaluation mode, and what its text was encoded with. Several threads may use one."""
 
-    ``task``: its ``cfg`` are the options, which do not change any more; ``means``: M(x) of a method that reads word
-    vectors; ``template``: what texts are put into, if the model predicts words. Texts that are cut are logged.
-    """
+    model: Any
+    task: Any  # its ``cfg`` are the options, which do not change any more
+    record: Record
+    text: TextEncoder
+    means: MeanVectors | None = None  # M(x) of a method that reads word vectors
+    template: Template | None = None  # what texts are put into, if the model predicts words
+    if_too_long: str = "shorten it, or let texts be cut at their ends with `truncate`"
 
-    def __init__(
-        self,
-        model: Any,
-        task: Any,
-        record: Record,
-        text: TextEncoder,
-        means: MeanVectors | None = None,
-        template: Template | None = None,
-    ):
-        self.model = model
-        self.task = task
-        options: Any = OmegaConf.to_container(task.cfg, resolve=True)  # which are read faster than OmegaConf's
+    def __post_init__(self) -> None:
+        options: Any = OmegaConf.to_container(self.task.cfg, resolve=True)  # read faster than OmegaConf's objects
         self.options = SimpleNamespace(**options)
-        self.record = record
-        self.text = text
-        self.means = means
-        self.template = template
-        self.description = find_description(record)
-        self.if_too_long = "shorten it, or let texts be cut at their ends with `truncate`"
+        self.description = find_description(self.record)
 
     @property
     def labels(self) -> list[str]:
@@ -273,11 +255,7 @@ class Predictor:
     def examples(
         self, parts: Sequence[list[Tensor]], name: Callable[[int], str], may_be_cut: bool = True
     ) -> PromptedDataset:
-        """Return sentences in memory as the examples that the task makes of a data folder.
-
-        ``parts``: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``. Raise
-        InputError where a sentence has no token, or a text is too long and may not be cut.
-        """
+        """Return sentences, their ids closed by ``</s>``, as the examples that the task makes of a data folder."""
         cfg, dictionary, length = self.options, self.text.dictionary, self.model.prompt_length
         sizes = [np.array([len(ids) for ids in part], np.int64) for part in parts]
         lengths = [each - 1 for each in sizes]  # without </s>

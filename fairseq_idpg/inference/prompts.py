@@ -22,15 +22,12 @@ from ..errors import InputError
 from .files import PromptRow
 from .text import load_dictionary
 
-NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character are decoded to
+NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what a part of a character is decoded to
 
 
 @dataclass
 class Vocabulary:
-    """A dictionary, and the encoder that reads its symbols; without one they are words as they stand.
-
-    ``path``: the file of the dictionary, for errors.
-    """
+    """The dictionary in the file ``path``, and the encoder of its symbols, which without one are words."""
 
     dictionary: Dictionary
     encoder: Encoder | None
@@ -38,11 +35,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, source: Path, bpe: str | None, vocab: Path | None) -> "Vocabulary":
-        """Return a dictionary with the encoder that makes text of its symbols.
-
-        ``source``: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder unless --bpe or
-        --vocab does. Raise InputError where dictionary or encoder are missing, damaged, or do not fit each other.
-        """
+        """Return the dictionary of a dict.txt or binarized folder, with the encoder that makes text of its symbols."""
         path = source / "input0" / "dict.txt" if source.is_dir() else source
         dictionary, encoder = load_dictionary(str(path)), None
         if source.is_dir() and (vocab or (source / FOLDER_FACTS).is_file()):
@@ -86,10 +79,7 @@ class NearestWords:
         self.directions = F.normalize(embeddings[self.candidates], dim=1)
 
     def find(self, rows: Tensor, top: int, what: str = "--top") -> list[list[tuple[str, float]]]:
-        """Return for each of R x d rows its ``top`` nearest words and their cosines, nearest first.
-
-        Raise InputError, which calls ``top`` by the name ``what``, where there are fewer words.
-        """
+        """Return for R x d rows their ``top`` nearest words and cosines, nearest first; ``what`` names ``top``."""
         if not 1 <= top <= len(self.candidates):
             raise InputError(f"{what} {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
         cosines, places = (F.normalize(rows, dim=1) @ self.directions.T).topk(top, dim=1)
@@ -104,8 +94,6 @@ class NearestWords:
             cells.append([f"  row {number}", *(near if row.any() else ["all zero", *[""] * (top - 1)])])
         return aligned(cells, left=range(top + 1))
 
-
-# --- the rows of one pass --------------------------------------------------------------------------
 
 SLOTS = ("input", "late")  # which put rows into the sequence; "hidden" changes the rows of "input" in higher layers
 

@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +31,15 @@ File = str | Path | None
 MOST_WORDS = 100_000  # whose vectors are kept
 
 
+@dataclass
 class TextEncoder:
-    """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one.
+    """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one."""
 
-    ``max_length``: tokens that are kept of a sentence, as python -m preprocess does.
-    """
+    encoder: Encoder
+    max_length: int | None = None  # tokens that are kept of a sentence, as python -m preprocess does
 
-    def __init__(self, encoder: Encoder, max_length: int | None = None):
-        self.encoder = encoder
-        self.max_length = max_length
-        self.dictionary = task_dictionary(encoder.symbols)
+    def __post_init__(self) -> None:
+        self.dictionary = task_dictionary(self.encoder.symbols)
         self.lock = threading.Lock()  # GPT-2's encoder keeps the words that it has met
 
     def encode(self, texts: Sequence[str]) -> list[Tensor]:
@@ -59,7 +59,7 @@ class TextEncoder:
         return list(torch.tensor(ids, dtype=torch.long).split(lengths.tolist())), cut
 
     def behind_space(self, row: Sequence[int]) -> list[int]:
-        """Return the ids that a text has behind another text and a space, given those that it has alone."""
+        """Return the ids that a text has behind another text and a space, from those that it has alone."""
         with self.lock:
             return self.encoder.behind_space(row)
 
@@ -82,19 +82,14 @@ def load_dictionary(path: str) -> Dictionary:
 
 
 def find_text_encoder(record: Record, named: File, others: Iterable[Path], what: str) -> TextEncoder:
-    """Return the encoder that a checkpoint's data was made with; ``what``: the checkpoint, for errors.
-
-    ``named``: the folder of its files, the only place to look where it is given; ``others``: places besides the
-    recorded one, and for GPT-2's the folder of downloads. Raise InputError where the encoder is not there or is another
-    one, and where neither a folder was named nor an encoder recorded.
-    """
+    """Return the encoder that a checkpoint's data was made with, from the folder ``named`` or the likely ones."""
     if named is None and record.bpe is None:
         raise InputError(
             f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "
             "the folder of the encoder's files with `vocab`"
         )
-    recorded, downloads = [Path(record.vocab)] if record.vocab else [], [GPT2_FOLDER] if record.bpe == "gpt2" else []
-    folders = [Path(named)] if named is not None else list(dict.fromkeys([*recorded, *others, *downloads]))
+    likely = [record.vocab, *others, GPT2_FOLDER if record.bpe == "gpt2" else None]
+    folders = dict.fromkeys(Path(place) for place in (likely if named is None else [named]) if place)
     reason = ""
     for folder in folders:
         if not os.path.isdir(folder) or not os.access(folder, os.R_OK | os.X_OK):
@@ -126,26 +121,21 @@ def difference(record: Record, encoder: Encoder) -> str | None:
     return None
 
 
+@dataclass
 class MeanVectors:
-    """Mean word vectors, ``width`` numbers each, as ``python -m preprocess glove`` makes them of ``source``.
+    """Mean word vectors, as ``python -m preprocess glove`` makes them of ``source``, which is read for new words."""
 
-    The file is read again whenever there are new words. After ``MOST_WORDS`` all are forgotten but those of the texts
-    at hand, so that a server does not grow.
-    """
+    source: Path
+    text: TextEncoder
+    width: int
 
-    def __init__(self, source: Path, text: TextEncoder, width: int):
-        self.source = source
-        self.text = text
-        self.width = width
+    def __post_init__(self) -> None:
         self.lock = threading.Lock()
-        self.opened = versions(source)
+        self.opened = versions(self.source)
         self._forget()
 
     def rows(self, parts: Sequence[list[Tensor]]) -> Tensor:
-        """Return N x width for texts whose sentences have these ids, each closed by ``</s>``.
-
-        Raise ModelLost where the file is gone, or no longer the one that was named.
-        """
+        """Return N x width for texts whose sentences have these ids, each closed by ``</s>``."""
         sentences = [self.text.encoder.decode([ids[:-1].tolist() for ids in part]) for part in parts]
         texts = [text_words(" ".join(both)) for both in zip(*sentences)]
         with self.lock:
@@ -163,7 +153,7 @@ class MeanVectors:
         new = [word for word in words if word not in self.numbers]
         if not new:
             return
-        if len(self.numbers) + len(new) > MOST_WORDS:
+        if len(self.numbers) + len(new) > MOST_WORDS:  # so that a server does not grow
             self._forget()
             new = words
         with contextlib.suppress(InputError):
@@ -183,10 +173,7 @@ def versions(source: Path) -> list[tuple[int, ...]]:
 
 
 def find_vectors(source: File, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
-    """Return the word vectors of the file ``source``; None for a model that reads none.
-
-    Raise InputError where they are needed and not named, are not there, or are others than in training.
-    """
+    """Return the word vectors of the file ``source``; None for a model that reads none."""
     if model.method is None or model.method.representation != GLOVE:
         return None
     if source is None:

@@ -33,7 +33,6 @@ from ..out_of_memory import WITHOUT_GPU, refuse_batch
 from .kinds import sentence_representation
 
 logger = logging.getLogger(__name__)
-FORMAT = 2
 TOKENS_AT_A_TIME = 8192
 NO_CACHES = {"representation_cache": None, "state_cache": None}  # for a checkpoint that is used elsewhere
 STORED_AS = {"bfloat16": "int16"}  # numpy lacks bfloat16: its bits are stored
@@ -55,7 +54,7 @@ class CacheKey:
     width: int  # w; of states d
     dtype: str  # of the numbers in the file: float32, float16 or bfloat16
     precision: str  # in which the backbone computed them: one of these
-    format: int = FORMAT
+    format: int = 2
 
     @property
     def name(self) -> str:
@@ -108,13 +107,11 @@ def cache_key(model: Any, text: SplitText, kind: str, rows: int, dtype: str) -> 
 
 
 class RowCache:
-    """Rows of numbers of the examples of a split. Pickles without them: data loader processes open the file themselves.
-
-    ``lengths``: N, how many rows each example has.
-    """
+    """Rows of a split's N examples, ``lengths`` of each. Pickles without them: other processes open the file."""
 
     option = what = ""  # the option that names the folder, and what the rows are, for messages
     exact = ""  # the value of ``option``-dtype with which no number is rounded
+    unrounded = False  # the file has the backbone's own precision
 
     def __init__(self, folder: str, key: CacheKey, lengths: np.ndarray):
         self.folder = os.path.abspath(folder)
@@ -129,12 +126,9 @@ class RowCache:
 
     def use_precision(self, precision: str) -> None:
         """Turn to the rows of a backbone in this precision: fairseq halves a model after data was loaded for it."""
-        key = self.key_in(precision)
+        key = replace(self.key, precision=precision, dtype=precision if self.unrounded else self.key.dtype)
         if key != self.key:
             self.key, self._rows, self._compared = key, None, False
-
-    def key_in(self, precision: str) -> CacheKey:
-        return replace(self.key, precision=precision)
 
     def path(self, ending: str) -> str:
         return os.path.join(self.folder, f"{self.key.name}.{ending}")
@@ -164,10 +158,7 @@ class RowCache:
         return self._rows
 
     def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
-        """Return the rows of some examples, one example after the other, from their n x T tokens.
-
-        ``padded``: whether there are pads among these.
-        """
+        """Return the rows of some examples, one after the other, from n x T tokens, ``padded`` or without pads."""
         raise NotImplementedError
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
@@ -241,10 +232,8 @@ def fill_cache(
 ) -> None:
     """Compute missing rows in large batches of similar length, without dropout or gradient, in exact float32 products.
 
-    A complete file is compared with its checksum here, not by each data loader process. ``cache``: nothing is done
-    unless it is a ``RowCache``; ``tokens_of``: n example numbers -> n x T tokens, padded, as the backbone reads them;
-    ``sizes``: N, tokens of each example. Raise InputError as ``RowCache`` does, and where a batch does not fit into
-    memory; ModelLost as ``check_backbone``.
+    A complete file is compared with its checksum here, not by each data loader process. ``tokens_of``: n example
+    numbers -> n x T tokens, padded, as the backbone reads them; ``sizes``: N, tokens of each example.
     """
     if not isinstance(cache, RowCache):
         return

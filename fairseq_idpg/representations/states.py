@@ -5,7 +5,6 @@ examples follow one another; where an example begins is known from the lengths o
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,19 +19,13 @@ EXACT = "model"  # the --state-cache-dtype
 
 
 class StateCache(RowCache):
-    """The states that enter a ``layer``: d numbers for each token of each example.
-
-    ``rounded``: whether the file keeps them in float16, whatever the backbone's precision is.
-    """
+    """The states that enter a ``layer``, d numbers for each token; ``rounded``: kept in float16 in any case."""
 
     option, exact = "--state-cache", EXACT
 
     def __init__(self, folder: str, key: CacheKey, lengths: np.ndarray, layer: int, rounded: bool):
         super().__init__(folder, key, lengths)
-        self.layer, self.rounded, self.what = layer, rounded, f"states that enter layer {layer}"
-
-    def key_in(self, precision: str) -> CacheKey:
-        return replace(self.key, precision=precision, dtype="float16" if self.rounded else precision)
+        self.layer, self.unrounded, self.what = layer, not rounded, f"states that enter layer {layer}"
 
     def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
         states = model.encoder.sentence_encoder.states_before(self.layer, tokens, padded).transpose(0, 1)
@@ -54,10 +47,7 @@ class StateCache(RowCache):
 def find_state_caches(
     task_cfg: Any, model: Any, training: bool
 ) -> Callable[[SplitText, np.ndarray], StateCache] | None:
-    """Return what finds the states of a split, its texts having so many tokens each; None without --state-cache.
-
-    ``training``: whether dropout will be on. Raise InputError where two passes give other states below that layer.
-    """
+    """Return what finds a split's states by the lengths of its texts; ``training``: dropout is on."""
     if not task_cfg.state_cache:
         return None
     cfg = model.args

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ from .kinds import GLOVE, LAST_STATES, canonical_kind
 logger = logging.getLogger(__name__)
 
 
+@dataclass
 class WordVectors:
-    """N x w, the means that ``python -m preprocess glove`` left, read from the disk when they are used."""
+    """The means that ``python -m preprocess glove`` left, read from the disk when they are used."""
 
-    def __init__(self, vectors: np.ndarray):
-        self.vectors = vectors
+    vectors: np.ndarray  # N x w
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         """Return n x w of n example numbers; an exchanged pair, numbered from N on, has the words of its pair."""
@@ -32,21 +33,15 @@ class WordVectors:
 Stored = WordVectors | RepresentationCache
 
 
-def vectors_width(data: str, given: int | None) -> int:
-    """Return --representation-width if ``given``, else the width of the folder's vectors.
-
-    Raise InputError where the folder holds none.
-    """
+def vectors_width(data: str, option: int | None) -> int:
+    """Return --representation-width, by default the width of the folder's vectors; InputError if it has none."""
     with reading_data():
         width = read_facts(Path(data))["dim"]
-    return given or width
+    return option or width
 
 
 def load_vectors(data: str, split: str, width: int, combine: bool = False) -> WordVectors:
-    """Return the vectors in ``DATA/glove/SPLIT.npy``; ``combine``: and of split1, split2 ..., as fairseq reads them.
-
-    Raise InputError where the file is missing, damaged, or made from other text or vectors of another width.
-    """
+    """Return the vectors in ``DATA/glove/SPLIT.npy``; ``combine``: and of split1, split2 ..., as fairseq reads them."""
     with reading_data():
         folder = DataFolder(Path(data))
         splits = folder.joined(split) if combine else [split]

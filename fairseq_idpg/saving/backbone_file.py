@@ -1,4 +1,4 @@
-"""Reading a fairseq RoBERTa checkpoint as the frozen backbone, and notes of what was found out about such files.
+"""Reading a fairseq RoBERTa checkpoint as the frozen backbone, and notes about such files.
 
 To check that a backbone is whole and finite, and to compute the SHA-256 of its tensors, takes seconds at the size of
 RoBERTa-large. A note of both spares every later process that. It holds for the file that was read alone: for one path,
@@ -46,17 +46,13 @@ LARGEST_NOTE = 2**16  # bytes
 
 
 def weights_digest(weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
-    """Return the SHA-256 of RoBERTa's tensors whose names begin with one of ``parts``: names, types, shapes and values.
-
-    The file and its options and heads do not count: the same weights are the same backbone. Rounded to half precision
-    they are another one.
-    """
+    """Return the SHA-256 of RoBERTa's tensors whose names begin with one of ``parts``: names, types, shapes, values."""
     left_out = (VERSION, TIED)
     return tensors_digest({n: v for n, v in weights.items() if n.startswith(parts) and n not in left_out})
 
 
 def backbone_path(named: str) -> str:
-    """Return the absolute path of --backbone; raise InputError where none is named, or there is no such file."""
+    """Return the absolute path of --backbone; raise InputError where it is missing."""
     none = not named or named == NO_BACKBONE
     if none or not os.path.isfile(named):
         raise InputError(
@@ -68,20 +64,13 @@ def backbone_path(named: str) -> str:
 
 
 def read_checkpoint(path: str, option: str, **how: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return (model options of any type, tensors) of a fairseq RoBERTa, this package's or fairseq's own.
-
-    ``option`` named the file, for errors; ``how``, and what is refused: see ``read_file`` and ``check_is_roberta``.
-    """
+    """Return (options of any type, tensors) of a fairseq RoBERTa; errors and ``how`` as of ``read_file``."""
     state = read_file(path, option, **how)
     return check_is_roberta(state, f"{option} {path}"), state["model"]
 
 
 def read_backbone(path: str) -> Backbone:
-    """Read the backbone's checkpoint, whose tensors stay in the file until they are needed.
-
-    A file that is known is not looked through again. Raise InputError as ``read_file`` does, and for a file without the
-    backbone's own weights.
-    """
+    """Read the backbone's checkpoint, whose tensors stay in the file until they are needed."""
     note = Note(path)
     args, weights = read_checkpoint(path, "--backbone", mapped=True, checked=bool(note.digests))
     if note.file != stat_file(path):  # it was replaced while it was read
@@ -111,7 +100,7 @@ def names_of_today(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 class Note:
-    """SHA-256 of tensors of a backbone's file as it is now; none are known where nobody has looked through it."""
+    """SHA-256 of tensors in a backbone's file as it is now; empty until the file was looked through."""
 
     def __init__(self, path: str):
         self.file = stat_file(path)
@@ -119,7 +108,7 @@ class Note:
         folder = notes_folder()
         name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:32]
         self.place = None if folder is None or self.file is None else folder / f"{name}.note"
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
             if self.place is not None:
                 with open(regular(self.place), "rb") as noted:
                     checksum, file, digests = json.loads(noted.read(LARGEST_NOTE))
@@ -154,7 +143,7 @@ def stat_file(path: str) -> list[Any] | None:
 
 
 def notes_folder() -> Path | None:
-    """Return where notes are; None: they are switched off, or there is no home."""
+    """Return where notes are; None where they are switched off, or no home is known."""
     named = os.environ.get(VARIABLE, "")
     if named:
         return None if named == OFF else Path(named).absolute() / "backbones"

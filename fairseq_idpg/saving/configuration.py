@@ -51,13 +51,9 @@ Options = dict[str, Any]
 
 
 def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
-    """Return the configuration that a model may be built from; ``what``: the option and the file, for errors.
-
-    Raise InputError for another task, model or criterion, an option of another type, and a model that is much larger
-    than its tensors.
-    """
-    found = recorded_options(state)
-    names = {section: options.get("_name") for section, options in found.items()}
+    """Return the configuration that a model may be built from; raise InputError, which begins with ``what``."""
+    recorded = recorded_options(state)
+    names = {section: options.get("_name") for section, options in recorded.items()}
     model, ours = model_class(names["model"]), names_ours(state)
     known = names["task"] in KNOWN_TASKS and names["criterion"] in KNOWN_CRITERIONS
     if not known or not (ours or model is RobertaModel):
@@ -71,7 +67,7 @@ def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
         "model": declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL]) if ours else STOCK_TYPES,
         "criterion": declared(criterion),
     }
-    built = {section: typed(found[section], types[section], what, report=ours) for section in types}
+    built = {section: typed(recorded[section], types[section], what, report=ours) for section in types}
     built["criterion"] = {**defaults(criterion), **built["criterion"]}
     MODEL_REGISTRY[OUR_MODEL].check_size(built["model"], built["task"], state["model"], what)
     cfg = {**_parents(state), **{section: {**options, "_name": names[section]} for section, options in built.items()}}
@@ -81,7 +77,7 @@ def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
 
 
 def check_overrides(options: Mapping[Any, Any], what: str) -> None:
-    """Raise InputError for overrides that are no options of the model or the task, flat or in its section."""
+    """Raise InputError for overrides of anything but options of the model or the task, flat or in its section."""
     types = {
         "model": {**STOCK_TYPES, **declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL])},
         "task": declared(TASK_DATACLASS_REGISTRY[TASK]),
@@ -120,18 +116,15 @@ def names_ours(state: Mapping[str, Any]) -> bool:
 
 
 def recorded_options(state: Mapping[str, Any]) -> dict[str, Options]:
-    """Return the options of "task", "model" and "criterion" as they stand in the file, their names under "_name".
-
-    Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both.
-    """
-    if state.get("args") is not None:
+    """Return the options of "task", "model" and "criterion" as they stand in the file, their names under "_name"."""
+    if state.get("args") is not None:  # one namespace of all options, in old checkpoints, which fairseq prefers
         flat = as_options(state["args"])
         names = {"task": "task", "model": "arch", "criterion": "criterion"}
         return {section: {**flat, "_name": flat.get(name)} for section, name in names.items()}
     cfg = as_options(state.get("cfg"))
-    found = {section: as_options(cfg.get(section)) for section in ("task", "model", "criterion")}
-    found["model"].setdefault("_name", found["model"].get("arch"))
-    return found
+    recorded = {section: as_options(cfg.get(section)) for section in ("task", "model", "criterion")}
+    recorded["model"].setdefault("_name", recorded["model"].get("arch"))
+    return recorded
 
 
 def as_options(value: Any) -> Options:
@@ -172,10 +165,7 @@ STOCK_TYPES = _stock_types()
 
 
 def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = False) -> Options:
-    """Return the ``options`` that ``types`` declares, and with ``report`` warn of others.
-
-    Raise InputError for an option of another type, a size that no model has, and a seed that numpy does not take.
-    """
+    """Return the ``options`` that ``types`` declares, with ``report`` warn of others; refuse bad values."""
     for name, value in options.items():
         if name not in types:
             continue
@@ -183,7 +173,7 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
         if not is_taken(value, types[name]):
             kinds = [kind for kind in get_args(types[name]) or (types[name],) if kind is not type(None)]
             words = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
-            raise InputError(f"{flag} is no {words}: give another")
+            raise InputError(f"{flag} is not {words}: give another")
         least, most = (0, LARGEST_SEED) if name == "seed" else (1 if name in SHAPE else -LARGEST, LARGEST)
         if type(value) is int and name not in NO_SIZES and not least <= value <= most:
             raise InputError(f"{flag} no model has: give another")

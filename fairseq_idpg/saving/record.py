@@ -78,10 +78,7 @@ def _differ(one: Record, other: Record, name: str) -> bool:
 
 
 def check_same_data(theirs: Record, ours: Record, data: str) -> None:
-    """Raise InputError, with the first reason, unless a model with the record ``theirs`` can read the folder ``data``.
-
-    ``ours`` is the folder's. Label names are compared in ``LabelOrder``.
-    """
+    """Raise InputError unless a model with the record ``theirs`` can read the folder ``data``, which has ``ours``."""
     if _differ(theirs, ours, "regression"):
         trained = "scores" if theirs.regression else f"classes ({listed(theirs.labels)})"
         raise InputError(
@@ -111,9 +108,8 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
 def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[str]:
     """Return a model's classes in the order of its logits, by the names that the folder gives them; [] for scores.
 
-    ``theirs``, ``ours``: the records of the model and of the folder. Classes are the same if the table of tasks gives
-    them one meaning or, for unknown tasks, if they have one name. Raise InputError where the folder's labels mean
-    something else, unless the model goes on in ``training`` on the folder, whose labels may come to mean that.
+    Classes are the same if the table of tasks gives them one meaning or, for unknown tasks, if they have one name.
+    Raise InputError where the folder's labels mean something else, unless ``training`` goes on with them.
     """
     names = theirs.labels or []
     try:

@@ -36,11 +36,7 @@ Rows = list[list[Any]]
 
 
 def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
-    """Write both files into ``folder``: what was trained, under the names of the checkpoint, and what it is.
-
-    ``config``: all of ``KEYS`` but the format and the checksum: "data" is the record, "backbone" has "name", "path" and
-    "tensors_sha256", "options" those of ``SECTIONS``.
-    """
+    """Write what was trained, by its names in the checkpoint, and ``config``: ``KEYS`` but format and checksum."""
     # safetensors takes no tensors that share memory.
     own = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
     whole = {"format": FORMAT, **config}
@@ -51,11 +47,7 @@ def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
 
 
 def read_shared(path: str, what: str) -> dict[str, Any]:
-    """Return what a checkpoint would hold: "model", "cfg" and no progress of a training.
-
-    The backbone is where the folder says, or beside the folder under the name that it says. Raise InputError, which
-    calls the folder ``what``, where a file is missing, damaged, or does not belong to the other.
-    """
+    """Return what a checkpoint would hold: "model", "cfg" and no progress; InputError calls the folder ``what``."""
     folder = Path(path)
     config, tensors = _read_both(folder, what)
     data, backbone = dict(config["data"]), config["backbone"]

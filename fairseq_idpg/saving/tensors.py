@@ -6,7 +6,7 @@ those of the progress, which only a resumed training reads, are made where the t
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -50,10 +50,7 @@ def is_ours(model_state: dict[str, Any]) -> bool:
 
 
 def checksum(model_state: dict[str, Any]) -> str:
-    """Return the SHA-256 of a model's state dict: names, types, shapes and bytes of tensors, and its extra state.
-
-    Tensors of half precision count as the float32 that fairseq writes instead.
-    """
+    """Return the SHA-256 of a model's state dict; half precision counts as the float32 that fairseq writes."""
     extra = {name: value for name, value in model_state.get(EXTRA_STATE, {}).items() if name != CHECKSUM}
     return digest_of({**model_state, EXTRA_STATE: extra})
 
@@ -92,22 +89,19 @@ def has_digest(recorded: Any, digest: Callable[..., str], *values: Any) -> bool:
 
 
 def digest_of(value: Any) -> str:
-    """Return the SHA-256 of nested dictionaries and lists of tensors and plain values.
-
-    Raise ValueError for too many parts, and RecursionError for a nesting that is too deep.
-    """
-    digest = hashlib.sha256()
-    for part in _parts(value, iter(range(PARTS))):
-        digest.update(part)
-    return digest.hexdigest()
+    """Return the SHA-256 of nested values; raise ValueError for too many, RecursionError for too deep ones."""
+    return _sha256(_parts(value, iter(range(PARTS))))
 
 
 def tensors_digest(tensors: State) -> str:
     """Return the SHA-256 of names, types, shapes and bytes, types as they are."""
+    return _sha256(part for name in sorted(tensors) for part in _tensor(name, tensors[name]))
+
+
+def _sha256(parts: Iterable[Any]) -> str:
     digest = hashlib.sha256()
-    for name in sorted(tensors):
-        for part in _tensor(name, tensors[name]):
-            digest.update(part)
+    for part in parts:
+        digest.update(part)
     return digest.hexdigest()
 
 
@@ -162,10 +156,7 @@ def _heads(shapes: dict[str, list[int]]) -> str:
 
 
 def take_encoder(state: State, whole: State) -> None:
-    """Remove from a checkpoint of fairseq itself all but the encoder and head that a model of ours can start from.
-
-    Raise InputError where its encoder has other tensors than the model's.
-    """
+    """Keep the encoder and head that a model can start from; raise InputError where the encoder is another one."""
     missing = [key for key in whole if key.startswith(STACK) and key not in state]
     unknown = [key for key in state if key.startswith(STACK) and key not in whole]
     if missing or unknown:

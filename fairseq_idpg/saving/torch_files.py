@@ -48,11 +48,11 @@ class Float64:
 
     def __init__(self, name: str, *flags: bool):
         if name != "f8":
-            raise Damaged("it holds a number of numpy that is no float64")
+            raise Damaged("it holds a number of numpy other than float64")
 
     def __setstate__(self, state: Any) -> None:
         if state[2:] != (None, None, None, -1, -1, 0):  # a type made of several others
-            raise Damaged("it holds a number of numpy that is no float64")
+            raise Damaged("it holds a number of numpy other than float64")
 
 
 def encode(text: str, codec: str) -> bytes:
@@ -86,14 +86,14 @@ class Preview(pickle._Unpickler):  # in Python: C's takes memory before it reads
     def find_class(self, module: str, name: str) -> Any:
         full = f"{module}.{name}"
         if full not in self.known:
-            raise Damaged(f"it holds {full:.80}, which is no data")
+            raise Damaged(f"it holds {full:.80}, which is not data")
         return self.known[full]
 
     def persistent_load(self, pid: Any) -> int:
         """Return, for a storage, how many bytes each of its numbers has."""
         kind, number_bytes, *_ = pid
         if kind != "storage":
-            raise Damaged(f"it holds a {kind!s:.20}, which is no data")
+            raise Damaged(f"it holds a {kind!s:.20}, which is not data")
         return number_bytes
 
     def tensor(self, number_bytes: int, offset: int, shape: Sequence[int], *others: Any) -> None:
@@ -103,11 +103,7 @@ class Preview(pickle._Unpickler):  # in Python: C's takes memory before it reads
 
 
 def read_saved(path: str, mapped: bool = False, checked: bool = False) -> Any:
-    """Return what a file holds, on the CPU.
-
-    ``mapped``: the tensors of a zip archive are read from it when they are needed; ``checked``: this very file was
-    found whole before. Raise Damaged where it cannot be read, or holds more than data of its size.
-    """
+    """Return what a file holds, on the CPU, see ``read_file``; raise Damaged for anything but data of its size."""
     try:
         archive = is_archive(path)
         if archive and not checked:

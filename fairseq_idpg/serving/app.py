@@ -62,10 +62,7 @@ class Metrics:
 def build_app(
     batcher: Batcher, metrics: Metrics, most_bytes: int, most_texts: int, hosts: set[str] | None = None
 ) -> "Front":
-    """Return the routes behind a ``Front``; ``batcher`` answers.
-
-    A request has at most ``most_bytes`` and ``most_texts``. ``hosts``: names of the server; None for any.
-    """
+    """Return the routes behind a ``Front``, with limits of a request; ``hosts``: the server's names, None for any."""
     metrics.queue.set_function(lambda: batcher.waiting)
 
     async def predict(request: Request) -> Response:

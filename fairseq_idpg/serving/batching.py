@@ -48,10 +48,7 @@ class Batcher:
         self.condition = threading.Condition()
 
     def start(self, opened: Callable[[], None], ended: Callable[[], None]) -> None:
-        """Start the thread; it calls ``opened`` once the model is there, and ``ended`` when it takes no more questions.
-
-        ``error`` is then what ended it too early.
-        """
+        """Start the thread; it calls ``opened`` once the model is there, ``ended`` when it takes no more questions."""
         self.thread = threading.Thread(target=self._work, args=(opened, ended), name="model")
         self.thread.start()
 
@@ -79,10 +76,7 @@ class Batcher:
         return self.served
 
     def submit(self, question: Question) -> "Future[list[Row]]":
-        """Put a question into the queue.
-
-        Raise InputError where the model cannot answer it, Unavailable where the queue is full.
-        """
+        """Queue a question; raise InputError where the model cannot answer it, Unavailable where the queue is full."""
         self.ready().check(question)
         job, size = Job(question, Future(), time.monotonic()), len(question.texts)
         with self.condition:

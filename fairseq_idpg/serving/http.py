@@ -59,10 +59,7 @@ class Connection(H11Protocol):
 
 
 def take_no_more(listening: socket.socket) -> None:
-    """Let the kernel begin no more connections; those that it has begun can still be accepted.
-
-    Without the filter, ``close`` would reset connections that arrive after the last ``accept``.
-    """
+    """Let the kernel begin no more connections, which ``close`` would reset; begun ones can be accepted."""
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in NO_SYN))
     with contextlib.suppress(OSError):
         option = struct.pack("HP", len(NO_SYN), ctypes.addressof(program))
@@ -70,11 +67,7 @@ def take_no_more(listening: socket.socket) -> None:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's, of one process for many connections, which at its end still answers those that were made.
-
-    ``ending`` is called when no more will come. A client delays the end by ``WAIT`` seconds at most, unless an answer
-    is due.
-    """
+    """uvicorn's, which answers all connections before it ends; ``ending`` is called when no more will come."""
 
     def __init__(self, app: ASGIApp, ending: Callable[[], None]):
         options: Any = dict.fromkeys(("access_log", "server_header", "proxy_headers"), False)

@@ -46,7 +46,7 @@ KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 def refuse(name: str) -> None:
     """Raise ValueError for NaN and Infinity, which Python adds to JSON."""
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def text_name(number: int) -> str:
@@ -55,41 +55,34 @@ def text_name(number: int) -> str:
 
 
 def read_question(body: bytes, most_texts: int) -> Question:
-    """Return the question of a JSON object with some of ``KEYS``, each text as in a line of a JSON file.
-
-    Raise InputError where it is something else, or has more texts than ``most_texts``.
-    """
+    """Return the question of a JSON object with some of ``KEYS``; raise InputError for anything else."""
     try:
         asked = json.loads(body.decode(), object_pairs_hook=distinct, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise InputError(f"the body is not JSON ({error})") from None
     if not isinstance(asked, dict) or not asked.keys() <= KEYS.keys():
         raise InputError(f"the body {asked!r:.60}: give a JSON object with some of {', '.join(KEYS)}")
-    given = {key: value for key, value in asked.items() if value is not None}
-    for key, value in {"texts": None, **given}.items():
+    fields = {key: value for key, value in asked.items() if value is not None}
+    for key, value in {"texts": None, **fields}.items():
         fits, remedy = KEYS[key]
         if not fits(value):
             raise InputError(f"{key} {value!r:.60}: give {remedy}")
-    if len(given["texts"]) > most_texts:
-        raise InputError(f"{len(given['texts'])} texts are too many: give {most_texts} at a time")
-    for number, value in enumerate(given["texts"]):
+    texts, names = fields["texts"], fields.get("tasks")
+    if len(texts) > most_texts:
+        raise InputError(f"{len(texts)} texts are too many: give {most_texts} at a time")
+    for number, value in enumerate(texts):
         try:
-            given["texts"][number] = of_value(value)
-            check_filled(given["texts"][number])
+            texts[number] = of_value(value)
+            check_filled(texts[number])
         except ValueError as error:
             raise InputError(f"{text_name(number)}: {error}") from None
-    if "tasks" in given:
-        names = given["tasks"]
-        given["tasks"] = tuple(dict.fromkeys([names] if isinstance(names, str) else names))
-    return Question(**given)
+    if names is not None:
+        fields["tasks"] = tuple(dict.fromkeys([names] if isinstance(names, str) else names))
+    return Question(**fields)
 
 
 class Served:
-    """The model, and its tasks by their names.
-
-    Answers are the rows of ``python -m fairseq_idpg.predict --format jsonl``: of one checkpoint label, probability and
-    probabilities, or score; of several ``tasks``, these of each.
-    """
+    """The model, and its tasks by their names; answers are the rows of ``predict --format jsonl``."""
 
     def __init__(self, model: Predictor | ManyTasks):
         self.model = model

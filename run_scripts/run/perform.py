@@ -231,7 +231,7 @@ def numbered(found: SplitPredictions, questions: Questions | None = None) -> tup
 
     With ``questions``, one example of each is chosen.
     """
-    answers = found.answers if questions is None else found.chosen(questions)
+    answers = found.answers if questions is None else found.answers_to(questions)
     if not found.label_names or not all(label.isdecimal() for label in found.label_names):
         return answers, found.targets
     numbers = np.array([int(label) for label in found.label_names])

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from fairseq_idpg import load
-from fairseq_idpg.analysis.neighbours import generated_rows
+from fairseq_idpg.backbone.injection import States
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from fairseq_idpg.representations.kinds import sentence_representation
 from preprocess.splits import EFL_DESCRIPTIONS
 from tests.folders import write_backbone, write_folder
 from tests.inference.conftest import KINDS, LABELS, inputs, texts
@@ -84,6 +85,14 @@ def rows_of(found, layer: int = 0) -> torch.Tensor:
     return torch.stack([torch.stack([row.vector for row in p.prompts if row.layer == layer]) for p in found])
 
 
+@torch.no_grad()
+def generated_rows(model, net_input, layer):
+    """The rows that a generator makes at ``layer`` from a batch: B x t x d."""
+    m_of_x = sentence_representation(model.encoder, net_input["src_tokens"], kind=model.method.representation)
+    _, extra = model(**net_input, features_only=True, return_all_hiddens=True)
+    return model.method.begin_pass(m_of_x)(layer, States(extra["inner_states"][layer]))
+
+
 def made(place, folders, path, *options):
     return load(write_checkpoint(path, folders["pairs"], place / "backbone" / "model.pt", *options), device="cpu")
 
@@ -98,7 +107,7 @@ def test_rows_of_every_layer_are_those_that_were_generated(insertion, place, fol
     predictions = model.predict(inputs("pairs"), batch_size=4, prompts=True)
     assert all([row.layer for row in each.prompts] == [0, 0, 0, 1, 1, 1, 2, 2, 2] for each in predictions)
     for layer in range(3):
-        expected = generated_rows(model.model, model.model.method, net_input, layer)
+        expected = generated_rows(model.model, net_input, layer)
         found = rows_of(predictions, layer)
         assert found.shape == (16, 3, 32) and torch.allclose(found, expected, atol=1e-5)
         assert (found[0] - found[1]).abs().max() > 1e-4

@@ -212,7 +212,7 @@ def test_a_folder_to_import_is_never_looked_at(old, mark, tmp_path):
 def test_objects_are_not_unpickled(old, mark, tmp_path):
     for place in ("args", "cfg", "model", "extra_state", "task_state"):
         path = old.save({**old.state(), place: Evil(mark[0])})
-        assert "which is no data" in refusal(predicting(old, path, tmp_path / "out.tsv"))
+        assert "which is not data" in refusal(predicting(old, path, tmp_path / "out.tsv"))
         refusal(lambda path=path: load_state(str(path), "--restore-file", builds=False))
 
 

@@ -59,6 +59,12 @@ def test_a_text_that_was_cut_is_answered_so(checkpoints):
     assert cut["cut"] is True and "cut" not in whole
 
 
+def test_one_task_under_its_name(checkpoints):
+    with command("--path", f"topics={checkpoints['singles']}") as running:
+        (answer,) = predict(running.port, ["red cat"])
+    assert list(answer["tasks"]) == ["topics"]
+
+
 def test_several_tasks(two, checkpoints):
     many = load({kind: path for kind, path in checkpoints.items()}, device="cpu")
     pair = [["red", "cat"]]

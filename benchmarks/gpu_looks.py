@@ -167,22 +167,10 @@ def output_of(*command: str) -> str | None:
 
 
 def environment(device: str) -> Figures:
-    """Return what the machine has."""
-    found: Figures = {"hardware": "CPU"}
-    if device == "cuda":
-        card = torch.cuda.get_device_properties(0)
-        found = {
-            "hardware": card.name,
-            "memory_gib": card.total_memory / 2**30,
-            "capability": f"{card.major}.{card.minor}",
-            "multiprocessors": card.multi_processor_count,
-            "driver": output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
-            "bfloat16": torch.cuda.is_bf16_supported(),
-            "cudnn": torch.backends.cudnn.version(),
-            "tf32": torch.backends.cuda.matmul.allow_tf32,
-        }
+    """Return what the figures were measured on."""
     return {
-        **found,
+        "hardware": torch.cuda.get_device_name() if device == "cuda" else "CPU",
+        "driver": output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
         "torch": str(torch.__version__),
         "cuda": torch.version.cuda,
         "python": platform.python_version(),

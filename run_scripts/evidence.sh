@@ -14,16 +14,7 @@ PARTS="few-shot few-shot-more k1000 full position length sharing"
 
 die() { echo "evidence.sh: $*" >&2; exit 1; }
 usage() { sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; }
-printed() {  # so that a shell takes it as it is
-  local word line="" quote="'"
-  for word in "$@"; do
-    case $word in
-      *[!A-Za-z0-9_./:=,+%-]* | "") line+=" '${word//$quote/$quote\\$quote$quote}'" ;;
-      *) line+=" $word" ;;
-    esac
-  done
-  echo "${line# }"
-}
+printed() { printf '%q ' "$@"; echo; }  # so that a shell takes it as it is
 
 run="" parts="" dry=""
 case ${1:-} in -h | --help) usage; exit ;; --print) run=printed; shift ;; esac

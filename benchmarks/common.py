@@ -149,8 +149,8 @@ def check_device(device: str) -> None:
     import torch  # which these processes do not need otherwise
 
     if not torch.cuda.is_available():
-        build = "is a build without CUDA" if torch.version.cuda is None else "finds no NVIDIA GPU that it can use"
-        raise InputError(f"--device {device}: torch {torch.__version__} {build}: measure on the CPU")
+        found = f"torch {torch.__version__} with CUDA {torch.version.cuda} finds no NVIDIA GPU"
+        raise InputError(f"--device {device}: {found}: measure on the CPU")
 
 
 # measuring

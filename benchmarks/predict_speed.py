@@ -27,7 +27,6 @@ from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import mean, median
-from tempfile import TemporaryDirectory
 from timeit import timeit
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -141,21 +140,18 @@ def check_equal(what: str, others: list[dict[str, float]], predictor: Predictor,
 
 
 class Server:
-    """A server of one checkpoint on a free port, which answers once ``wait`` has returned."""
+    """A server of one checkpoint on a free port; it answers as soon as this is made."""
 
-    def __init__(self, run: Run, threads: int, log: Path):
+    def __init__(self, run: Run, threads: int):
         command = [sys.executable, "-m", "fairseq_idpg.serve", "--path", str(run.path.resolve()), "--cpu"]
         command += ["--port", "0", *["--int8"] * run.int8]
-        self.log, self.place = log, ""
-        with open(log, "w", encoding="utf-8") as errors:
-            streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
-            self.process = subprocess.Popen(command, cwd=ROOT, env=child_environment(threads), **streams)
-
-    def wait(self) -> None:
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=child_environment(threads), stdout=subprocess.PIPE, text=True
+        )
         assert self.process.stdout is not None
         words = self.process.stdout.readline().split()
         if not words:
-            raise RuntimeError(f"the server has ended (or give --no-served): {self.log.read_text(encoding='utf-8')}")
+            raise RuntimeError("the server has ended, see above: give --no-served, or install its packages")
         self.place = urlsplit(words[0]).netloc
 
     def cpu_seconds(self) -> float:
@@ -187,20 +183,17 @@ class Server:
 def started(runs: dict[str, Run], threads: int, texts: list[str]) -> Iterator[dict[str, Server]]:
     """Start a server for each run, and check its answers; not those in int8, whose rounding depends on the batch."""
     servers: dict[str, Server] = {}
-    with TemporaryDirectory() as logs:
-        try:
-            for name, run in runs.items():
-                servers[name] = Server(run, threads, Path(logs, name))
-            for name, server in servers.items():
-                server.wait()
-                answers = [prediction["probabilities"] for prediction in server.ask(texts, connections=2)]
-                if not runs[name].int8:
-                    check_equal(f"{name} and {name}, served,", answers, runs[name].predictor, texts)
-            yield servers
-        finally:
-            for server in servers.values():
-                server.process.terminate()
-                server.process.communicate()
+    try:
+        for name, run in runs.items():
+            servers[name] = Server(run, threads)
+            answers = [prediction["probabilities"] for prediction in servers[name].ask(texts, connections=2)]
+            if not run.int8:
+                check_equal(f"{name} and {name}, served,", answers, run.predictor, texts)
+        yield servers
+    finally:
+        for server in servers.values():
+            server.process.terminate()
+            server.process.communicate()
 
 
 def for_each(answer: Callable[[Any], Any], questions: list[Any]) -> None:

@@ -10,7 +10,7 @@
 #
 # PARTS (default: all, in this order). Each is some commands that write a JSON file to OUT; one that fails does not stop
 # the others:
-#   environment   GPU, driver, torch, CUDA, libraries
+#   environment   GPU, driver, torch, CUDA, libraries: they head every report
 #   agree         loss and gradients of some cases on the GPU beside the CPU
 #   targets       time and memory of a training step beside peft's and prompt tuning's, and what they should be
 #   sizes         steps of some cases with batches of 16 and 32, sentences of 32, 128 and 512 tokens

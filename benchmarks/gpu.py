@@ -118,8 +118,8 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
             add(kind, kind, [*PYTEST, *CHECKS], [])
         elif kind == "sizes":
             usual = [values.split() for values in DEFAULTS[size]]
-            asked = [words(name) or values for name, values in zip(("DTYPES", "BATCHES", "LENGTHS"), usual)]
-            for dtype, batch, length in product(*asked):
+            values_of = [words(name) or values for name, values in zip(("DTYPES", "BATCHES", "LENGTHS"), usual)]
+            for dtype, batch, length in product(*values_of):
                 command = [STEPS, *shaped(batch, length, dtype), "--rounds", "3", *more]
                 add(f"{dtype}-batch{batch}-length{length}", kind, command, here(names or usual[3]))
         elif kind in ("targets", "steps"):
@@ -198,7 +198,7 @@ class Campaign:
 
     def report(self, environment: dict[str, Any]) -> None:
         """Write report.json, all that is known of each part, and report.md, the tables."""
-        found: dict[str, Any] = {}
+        parts: dict[str, Any] = {}
         lines = ["# RoBERTa on a GPU", "", *(f"- {name}: {value}" for name, value in environment.items())]
         for part in filter(self.state, self.parts):
             state = {"kind": part.kind, **self.state(part), "said": self.lines(part, "txt")}
@@ -207,11 +207,11 @@ class Campaign:
                 state["found"] = json.loads(figures.read_text(encoding="utf-8"))
             elif state["status"] != 0:
                 state["log"] = self.lines(part, "log")[-30:]
-            found[part.name] = state
+            parts[part.name] = state
             compared = targets(state.get("found", {}), environment["hardware"]) if part.kind == "targets" else []
             ended = f"## {part.name}" + f", which ended ({state['status']})" * bool(state["status"])
             lines += ["", ended, "", "```text", *state["said"], *compared, *state.get("log", []), "```"]
-        write_json(self.out / "report.json", {"environment": environment, "parts": found})
+        write_json(self.out / "report.json", {"environment": environment, "parts": parts})
         (self.out / "report.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -133,22 +133,22 @@ LOOKS: dict[str, Callable[[Case, Settings], Figures]] = {"agree": agree, "inspec
 
 def look(what: str, cases: list[Case], settings: Settings) -> dict[str, Figures]:
     """Return the figures of each case, and print them."""
-    found: dict[str, Figures] = {}
+    by_case: dict[str, Figures] = {}
     for case in cases:
         try:
-            found[case.name] = LOOKS[what](case, settings)
+            by_case[case.name] = LOOKS[what](case, settings)
         except Exception as error:
             traceback.print_exc()
-            found[case.name] = {"error": first_line(error)}
+            by_case[case.name] = {"error": first_line(error)}
         gc.collect()
         if settings.device == "cuda":
             torch.cuda.empty_cache()
     rows = [["case", *COLUMNS[what]]]
-    for name, figures in found.items():
+    for name, figures in by_case.items():
         columns = COLUMNS[what].values()
         rows.append([name, *(form.format(figures[key]) if key in figures else "-" for key, form in columns)])
     print("\n".join(aligned(rows)))
-    return found
+    return by_case
 
 
 @command_line("error", "nothing is kept")
@@ -159,9 +159,9 @@ def main() -> None:
     add_step_options(parser)
     args = parse(parser)
     settings = step_settings(args, SIZES[args.size], length_spread=0.0)
-    found = look(args.look, find_cases(args.cases or ["*"]), settings)
-    write_json(args.json, found)
-    errors = {name: figures["error"] for name, figures in found.items() if "error" in figures}
+    by_case = look(args.look, find_cases(args.cases or ["*"]), settings)
+    write_json(args.json, by_case)
+    errors = {name: figures["error"] for name, figures in by_case.items() if "error" in figures}
     print("\n".join(f"{name}: {error}" for name, error in errors.items()))
     if errors.keys() - PEERS.keys():  # peers may fail
         sys.exit(f"error: {args.look} failed")

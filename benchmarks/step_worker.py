@@ -276,16 +276,16 @@ class Steps:
         arguments, labels = self.batches[0]
         batch = [value for value in (*arguments.values(), labels) if isinstance(value, Tensor)]
         known = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers(), *batch)}
-        kept: dict[int, torch.UntypedStorage] = {}
+        storages: dict[int, torch.UntypedStorage] = {}
 
         def keep(tensor: Tensor) -> None:
             # None goes to autograd: an output that its graph held would stay in memory, and in the peak
             storage = tensor.untyped_storage()  # the whole of it: a view keeps what it looks at
-            kept[storage.data_ptr()] = storage
+            storages[storage.data_ptr()] = storage
 
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: nothing):
             self.loss(arguments, labels)
-        return sum(storage.nbytes() for place, storage in kept.items() if place not in known) / MIB
+        return sum(storage.nbytes() for place, storage in storages.items() if place not in known) / MIB
 
     def loss(self, arguments: dict[str, Any], labels: Tensor) -> Tensor:
         """Compute it in float32, with the term that a method adds."""

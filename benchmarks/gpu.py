@@ -38,12 +38,7 @@ TARGETS = (
     ("m-idpg-phm", "prompt-tuning", 1.6),
 )
 TARGET_CASES = tuple(dict.fromkeys(name for target in TARGETS for name in target[:2]))
-DEFAULTS = {  # of DTYPES, BATCHES, LENGTHS and CASES for "sizes"
-    "roberta-large": ("bfloat16", "16 32", "32 128 512", "floor prompt-tuning m-idpg-phm-cached peft-prompt-tuning"),
-    "tiny": ("bfloat16", "2", "8 16", "floor m-idpg-phm"),
-}
-SHAPE = {"roberta-large": ("32", "128"), "tiny": ("2", "8")}  # sentences of a batch, tokens of each
-TINY_CASES = "m-idpg-phm"
+SIZES_CASES = "floor prompt-tuning m-idpg-phm-cached peft-prompt-tuning".split()  # of "sizes", unless CASES says others
 LOOKS, STEPS = "benchmarks/gpu_looks.py", "benchmarks/step_time.py"
 # The tests that look at a device, and how pytest shows them. Without a file pytest would run every test.
 CHECKS = [
@@ -98,8 +93,13 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
     for kind in kinds:
         if kind not in KINDS:
             raise InputError(f"PARTS={kind} is unknown: give some of {' '.join(KINDS)}")
-    names, tiny = words("CASES"), size == "tiny"
-    dtypes = words("DTYPES") or (["bfloat16"] if tiny else ["bfloat16", "float16", "float32"])
+    tiny = size == "tiny"  # a trial of the script
+    names = words("CASES") or ["floor", "m-idpg-phm"] * tiny
+    dtypes = words("DTYPES") or ["bfloat16", "float16", "float32"][: 1 if tiny else 3]
+    # sentences of a batch, tokens of each
+    shape, batches, lengths = ("2", "8"), ["2"], ["8", "16"]
+    if not tiny:
+        shape, batches, lengths = ("32", "128"), ["16", "32"], ["32", "128", "512"]
     parts: list[Part] = []
 
     def add(name: str, kind: str, command: list[str], cases: list[Case]) -> None:
@@ -117,22 +117,20 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
         if kind == "checks" and CHECKS:
             add(kind, kind, [*PYTEST, *CHECKS], [])
         elif kind == "sizes":
-            usual = [values.split() for values in DEFAULTS[size]]
-            values_of = [words(name) or values for name, values in zip(("DTYPES", "BATCHES", "LENGTHS"), usual)]
-            for dtype, batch, length in product(*values_of):
+            sizes = words("DTYPES") or ["bfloat16"], words("BATCHES") or batches, words("LENGTHS") or lengths
+            for dtype, batch, length in product(*sizes):
                 command = [STEPS, *shaped(batch, length, dtype), "--rounds", "3", *more]
-                add(f"{dtype}-batch{batch}-length{length}", kind, command, here(names or usual[3]))
+                add(f"{dtype}-batch{batch}-length{length}", kind, command, here(names or SIZES_CASES))
         elif kind in ("targets", "steps"):
-            timed = list(TARGET_CASES) if kind == "targets" else names or [TINY_CASES if tiny else "*"]
+            timed = list(TARGET_CASES) if kind == "targets" else names or ["*"]
             for dtype in [each for each in dtypes if kind == "steps" or each != "float32"]:
-                command = [STEPS, *shaped(*SHAPE[size], dtype), "--rounds", "3", "--steps", "4", *more]
+                command = [STEPS, *shaped(*shape, dtype), "--rounds", "3", "--steps", "4", *more]
                 for number, (_, cases) in enumerate(make_blocks(here(timed)), 1):
                     add(f"{kind}-{dtype}-{number}", kind, command, cases)
         elif kind in ("agree", "predict", "inspect"):
-            usual_cases = ["floor", TINY_CASES] if tiny else ["*"] if kind == "inspect" else list(TARGET_CASES)
-            cases = here(names or usual_cases)
+            cases = here(names or (["*"] if kind == "inspect" else list(TARGET_CASES)))
             for dtype in ["float32"] if kind == "agree" else dtypes:
-                command = [LOOKS, kind, *shaped(*SHAPE[size], dtype)]
+                command = [LOOKS, kind, *shaped(*shape, dtype)]
                 if own := [case for case in cases if not case.peer]:
                     add(f"{kind}-{dtype}", kind, command, own)
                 if kind != "agree" and (peers := [case for case in cases if case.peer]):

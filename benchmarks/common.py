@@ -128,8 +128,8 @@ def add_step_options(parser: argparse.ArgumentParser, base: Settings | None = No
 
 def step_settings(args: argparse.Namespace, base: Settings, **changes: Any) -> Settings:
     """Return ``base`` with ``changes`` and with the numbers, device and dtype of a command line."""
-    asked = {name: getattr(args, name) for name in NUMBERS if getattr(args, name) is not None}
-    return replace(base, device=args.device, dtype=args.dtype, **changes, **asked)
+    numbers = {name: getattr(args, name) for name in NUMBERS if getattr(args, name) is not None}
+    return replace(base, device=args.device, dtype=args.dtype, **changes, **numbers)
 
 
 def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
@@ -149,8 +149,8 @@ def check_device(device: str) -> None:
     import torch  # which these processes do not need otherwise
 
     if not torch.cuda.is_available():
-        build = "is a build without CUDA" if torch.version.cuda is None else "finds no NVIDIA GPU that it can use"
-        raise InputError(f"--device {device}: torch {torch.__version__} {build}: measure on the CPU")
+        build = f"torch {torch.__version__} with CUDA {torch.version.cuda}"
+        raise InputError(f"--device {device}: {build} finds no NVIDIA GPU: measure on the CPU")
 
 
 # measuring

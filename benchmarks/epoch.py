@@ -3,9 +3,9 @@
     python benchmarks/epoch.py quickstart/reviews-bin --backbone quickstart/backbone/model.pt --updates 8 --cpu
 
 Three parts: time of a training epoch (each method; m-idpg-phm with a representation cache filled in the run, cold, or
-before by fairseq_idpg.encode, warm; with --group-by-length), predictions beside fairseq-validate, and checkpoints.
-Every case is a process; cases take turns, and figures are medians over the rounds. Of a long epoch only --updates are
-run and the rest is extrapolated: s/epoch and whole process, not train_wall.
+before by fairseq_idpg.encode, warm; with --group-by-length), predictions, and checkpoints. Every case is a process;
+cases take turns, and figures are medians over the rounds. Of a long epoch only --updates are run and the rest is
+extrapolated: s/epoch and whole process, not train_wall.
 
 Seconds are those at which lines of fairseq's log arrive, since its train_wall is in whole seconds. Validation does not
 count, nor does the rest of a process in the seconds of a prediction: they begin when the model is in memory. FILE holds
@@ -63,11 +63,11 @@ Figures = dict[str, Any]  # of one run, or medians of several
 
 @dataclass(frozen=True)
 class Case:
-    """A run of ``tool``: fairseq's ``train`` or ``validate``, or ``predict`` of fairseq_idpg."""
+    """A training or a prediction."""
 
     name: str
-    method: str  # what is trained, or whose last checkpoint is read
-    tool: str = "train"
+    method: str  # what is trained, or whose last checkpoint predicts
+    predicts: bool = False
     options: tuple[str, ...] = ()  # besides those that all runs have
     cache: str = ""  # of representations: cold is filled in the run, warm was filled before by encode
     brief: bool = False  # two updates are enough, for only the checkpoint counts
@@ -80,11 +80,9 @@ VARIANTS = (
     Case("prompt-tuning-grouped", "prompt-tuning", options=("--group-by-length",)),
     Case("m-idpg-phm-no-optimizer-state", "m-idpg-phm", options=("--no-save-optimizer-state",), brief=True),
     Case("m-idpg-phm-full-model", "m-idpg-phm", options=("--save-full-model",), brief=True),
-    Case("m-idpg-phm-predict", "m-idpg-phm", "predict"),
-    Case("m-idpg-phm-predict-cached", "m-idpg-phm", "predict", cache="warm"),
-    Case("m-idpg-phm-validate", "m-idpg-phm", "validate"),
-    Case("prompt-tuning-predict", "prompt-tuning", "predict"),
-    Case("prompt-tuning-validate", "prompt-tuning", "validate"),
+    Case("m-idpg-phm-predict", "m-idpg-phm", predicts=True),
+    Case("m-idpg-phm-predict-cached", "m-idpg-phm", predicts=True, cache="warm"),
+    Case("prompt-tuning-predict", "prompt-tuning", predicts=True),
 )
 
 
@@ -123,14 +121,8 @@ class Runs:
 
     def __init__(self, args: argparse.Namespace, work: Path):
         self.data, self.args, self.work = DataFolder(args.data.resolve()), args, work
-        labelled = [split for split in self.data.splits if self.data.has_labels(split)]
-        self.split = args.split or ("test" if "test" in labelled else "valid")
-        for name in ("train", self.split):
-            if name not in labelled:
-                known = ", ".join(labelled) or "none"
-                raise InputError(
-                    f"{args.data} has no split {name} with labels (it has {known}): preprocess it, or give --split"
-                )
+        has_test = "test" in self.data.splits and self.data.has_labels("test")
+        self.split = args.split or ("test" if has_test else "valid")
         methods = list(dict.fromkeys(args.methods or METHODS))
         self.cases = [Case(method, method) for method in methods]
         self.cases += [case for case in VARIANTS if case.method in methods]
@@ -140,21 +132,27 @@ class Runs:
         """Fill the warm cache, if a case reads it, then run the trainings, then what reads their checkpoints."""
         if any(case.cache == "warm" for case in self.cases):
             words = [str(self.data.path), "--backbone", str(self.args.backbone), *self.cached("warm"), *POSITIONS]
-            splits = ["--splits", *dict.fromkeys(["train", self.split])]
-            filled = self.call([sys.executable, "-m", "fairseq_idpg.encode", *words, *splits, *self.device])
+            words += ["--splits", *dict.fromkeys(["train", self.split]), *self.device]
+            filled = self.call([sys.executable, "-m", "fairseq_idpg.encode", *words])
             print(f"fairseq_idpg.encode, which fills the warm cache: {filled.wall:.1f} s", flush=True)
         figures: dict[Case, list[Figures]] = {}
         for title, run in (("trainings", self.train), ("predictions", self.predict)):
-            cases = {case.name: case for case in self.cases if (case.tool == "train") == (run == self.train)}
+            cases = {case.name: case for case in self.cases if case.predicts == (title == "predictions")}
             rounds = take_turns({name: partial(run, case) for name, case in cases.items()}, self.args.rounds, title)
             figures |= {cases[name]: runs for name, runs in rounds.items()}
         return figures
 
     def train(self, case: Case) -> Figures:
-        args, updates = self.args, BRIEF if case.brief else self.args.updates
+        args, data, updates = self.args, self.data, BRIEF if case.brief else self.args.updates
+        classes = ["1", "--regression-target"] if data.regression else [str(len(data.label_names))]
         with TemporaryDirectory(dir=self.work) as folder:
             command = [
-                *(tool("fairseq-train"), *self.common(), "--arch", args.arch, "--method", case.method),
+                *(str(Path(sys.executable).with_name("fairseq-train")), str(data.path)),
+                *("--user-dir", str(ROOT / "fairseq_idpg"), "--task", "sentence_prediction_idpg"),
+                *("--criterion", "sentence_prediction", "--num-classes", *classes, "--init-token", "0"),
+                *("--separator-token", "2", *POSITIONS, "--required-batch-size-multiple", "1"),
+                *("--distributed-world-size", "1", "--num-workers", "0", "--log-format", "json", *self.device),
+                *("--arch", args.arch, "--method", case.method),
                 *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6", "--weight-decay", "0.1"),
                 *("--backbone", str(args.backbone), "--lr", "1e-4", "--lr-scheduler", "fixed", "--seed", "1"),
                 *("--batch-size", str(args.batch_size), "--max-epoch", "1", "--max-update", str(updates)),
@@ -172,36 +170,19 @@ class Runs:
     def predict(self, case: Case) -> Figures:
         """Return seconds from loading the data, with the model in memory, to the result; and of the whole process."""
         checkpoint = self.work / f"{case.method}.pt"
-        options = ["--path", str(checkpoint), "--batch-size", "64"]
-        if case.tool == "validate":
-            command = [tool("fairseq-validate"), *self.common(), *options, "--valid-subset", self.split]
-            result = rf"\| {self.split} \| \{{"
-        else:
-            options += ["--split", self.split, "--out", str(checkpoint.with_suffix(".tsv")), *self.cached(case.cache)]
-            command = [sys.executable, "-m", "fairseq_idpg.predict", str(self.data.path), *options, *self.device]
-            result = rf"predictions of {self.split} in"
-        done = self.call(command, case)
+        options = ["--path", str(checkpoint), "--batch-size", "64", *self.cached(case.cache), *self.device]
+        options += ["--split", self.split, "--out", str(checkpoint.with_suffix(".tsv"))]
+        done = self.call([sys.executable, "-m", "fairseq_idpg.predict", str(self.data.path), *options], case)
         begin, loaded = done.first(r"loaded ([\d,]+) examples from")
-        examples, seconds = int(loaded[1].replace(",", "")), done.first(result)[0] - begin
+        end, _ = done.first(rf"predictions of {self.split} in")
+        examples, seconds = int(loaded[1].replace(",", "")), end - begin
         return {
-            "tool": case.tool,
             "split": self.split,
             "examples": examples,
             "examples_per_s": examples / seconds,
             "seconds": seconds,
             "process_s": done.wall,
         }
-
-    def common(self) -> list[str]:
-        """Return the data and the task, as fairseq-train and fairseq-validate take them."""
-        data = self.data
-        classes = ["1", "--regression-target"] if data.regression else [str(len(data.label_names))]
-        return [
-            *(str(data.path), "--user-dir", str(ROOT / "fairseq_idpg"), "--task", "sentence_prediction_idpg"),
-            *("--criterion", "sentence_prediction", "--num-classes", *classes, "--init-token", "0"),
-            *("--separator-token", "2", *POSITIONS, "--required-batch-size-multiple", "1"),
-            *("--distributed-world-size", "1", "--num-workers", "0", "--log-format", "json", *self.device),
-        ]
 
     def cached(self, cache: str) -> list[str]:
         return ["--representation-cache", str(self.work / cache)] if cache else []
@@ -219,10 +200,6 @@ class Runs:
         return done
 
 
-def tool(name: str) -> str:
-    return str(Path(sys.executable).with_name(name))
-
-
 def parts_of(measured: dict[Case, list[Figures]]) -> dict[str, dict[str, Figures]]:
     """Return {part: {case: figures}}: medians of the rounds, and what the part compares of each round."""
     parts: dict[str, dict[str, Figures]] = {part: {} for part in TABLES}
@@ -231,8 +208,8 @@ def parts_of(measured: dict[Case, list[Figures]]) -> dict[str, dict[str, Figures
         # what is the same in all rounds, a count or a name, stays as it is
         figures = {name: each[0] if len(set(each)) == 1 else median(each) for name, each in columns.items()}
         belongs = {
-            "epoch": case.tool == "train" and not case.brief,
-            "prediction": case.tool != "train",
+            "epoch": not case.predicts and not case.brief,
+            "prediction": case.predicts,
             "checkpoint": case.brief or case.name == case.method,
         }
         for part in filter(belongs.get, TABLES):
@@ -247,7 +224,7 @@ def tables(parts: dict[str, dict[str, Figures]]) -> list[str]:
         title, compared, header, cells = TABLES[part]
         rows = [header]
         for name, figures in cases.items():
-            reference = cases.get(f"{REFERENCE}-{figures['tool']}" if "tool" in figures else REFERENCE)
+            reference = cases.get(f"{REFERENCE}-predict" if part == "prediction" else REFERENCE)
             ratio = f"{figures[compared] / reference[compared]:.2f}" if reference else "-"
             rows.append(f"{name}|{cells.format(**figures, ratio=ratio)}")
         if cases:
@@ -268,13 +245,11 @@ def parse_options() -> argparse.Namespace:
     add("--backbone", type=Path, required=True, metavar="FILE", help="model.pt")
     add("--arch", default="roberta_idpg_minilm", help="default: roberta_idpg_minilm")
     add("--methods", nargs="+", action="extend", metavar="METHOD", help=f"default: {' '.join(METHODS)}")
-    add("--whole-epochs", action="store_true", help="all updates of an epoch")
     add("--split", metavar="NAME", help="to predict (default: test, where it has labels, or else valid)")
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--options", nargs=argparse.REMAINDER, default=[], help="further options of every fairseq-train")
     args = parse(parser)
     args.backbone = args.backbone.resolve()
-    args.updates = 0 if args.whole_epochs else args.updates  # fairseq's --max-update 0 is no limit
     return args
 
 

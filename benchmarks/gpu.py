@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import json
 import os
+import platform
 import shlex
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from typing import Any
 from common import ROOT, check_device, child_environment, write_json
 from step_time import Case, find_cases, installed, make_blocks
 
+from preprocess.build import installed_versions
 from preprocess.errors import InputError, command_line
 from preprocess.flags import aligned, positive_number
 
@@ -36,17 +38,20 @@ TARGETS = (
     ("m-idpg-phm", "prompt-tuning", 1.6),
 )
 TARGET_CASES = tuple(dict.fromkeys(name for target in TARGETS for name in target[:2]))
-DEFAULTS = {  # of DTYPES, BATCHES, LENGTHS and CASES for "sizes"
-    "roberta-large": ("bfloat16", "16 32", "32 128 512", "floor prompt-tuning m-idpg-phm-cached peft-prompt-tuning"),
-    "tiny": ("bfloat16", "2", "8 16", "floor m-idpg-phm"),
-}
-SHAPE = {"roberta-large": ("32", "128"), "tiny": ("2", "8")}  # sentences of a batch, tokens of each
-TINY_CASES = "m-idpg-phm"
+SIZES_CASES = "floor prompt-tuning m-idpg-phm-cached peft-prompt-tuning".split()  # of "sizes", unless CASES says others
 LOOKS, STEPS = "benchmarks/gpu_looks.py", "benchmarks/step_time.py"
+# The tests that look at a device, and how pytest shows them. Without a file pytest would run every test.
+CHECKS = [
+    place
+    for place in ("tests/device", "tests/cli/test_gpu.py", "tests/backbone/test_padding.py")
+    if (ROOT / place).exists()
+]
+PYTEST = ("-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider")
+LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton", "pytest")
 # The parts, in this order: what says whether figures can be trusted, what is asked most often, the longest last.
 # Each with its seconds and those of a case, on an H200 with 16 cores.
 KINDS: dict[str, tuple[float, float]] = {
-    "environment": (5, 0),
+    "environment": (0, 0),  # heads every report
     "agree": (10, 1.5),
     "targets": (25, 2),
     "sizes": (20, 3),
@@ -61,7 +66,7 @@ STOPPED = "stopped by --limit"
 
 @dataclass(frozen=True)
 class Part:
-    """A command that leaves a JSON file. ``peers``: it needs the libraries of setup_peers.sh."""
+    """A command; ``peers``: it needs the libraries of setup_peers.sh."""
 
     name: str
     kind: str
@@ -70,7 +75,8 @@ class Part:
     peers: bool = False
 
     def full_command(self, out: Path) -> list[str]:
-        return [sys.executable, *self.command, "--json", str(out / f"{self.name}.json")]
+        figures = ["--json", str(out / f"{self.name}.json")] if self.kind != "checks" else []
+        return [sys.executable, *self.command, *figures]
 
 
 def words(name: str) -> list[str]:
@@ -87,8 +93,13 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
     for kind in kinds:
         if kind not in KINDS:
             raise InputError(f"PARTS={kind} is unknown: give some of {' '.join(KINDS)}")
-    names, tiny = words("CASES"), size == "tiny"
-    dtypes = words("DTYPES") or (["bfloat16"] if tiny else ["bfloat16", "float16", "float32"])
+    tiny = size == "tiny"  # a trial of the script
+    names = words("CASES") or ["floor", "m-idpg-phm"] * tiny
+    dtypes = words("DTYPES") or ["bfloat16", "float16", "float32"][: 1 if tiny else 3]
+    # sentences of a batch, tokens of each
+    shape, batches, lengths = ("2", "8"), ["2"], ["8", "16"]
+    if not tiny:
+        shape, batches, lengths = ("32", "128"), ["16", "32"], ["32", "128", "512"]
     parts: list[Part] = []
 
     def add(name: str, kind: str, command: list[str], cases: list[Case]) -> None:
@@ -103,25 +114,23 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
         return [case for case in find_cases(names) if installed(case)]
 
     for kind in filter(kinds.__contains__, KINDS):
-        if kind in ("environment", "checks"):
-            add(kind, kind, [LOOKS, kind, "--device", device], [])
+        if kind == "checks" and CHECKS:
+            add(kind, kind, [*PYTEST, *CHECKS], [])
         elif kind == "sizes":
-            usual = [values.split() for values in DEFAULTS[size]]
-            asked = [words(name) or values for name, values in zip(("DTYPES", "BATCHES", "LENGTHS"), usual)]
-            for dtype, batch, length in product(*asked):
+            sizes = words("DTYPES") or ["bfloat16"], words("BATCHES") or batches, words("LENGTHS") or lengths
+            for dtype, batch, length in product(*sizes):
                 command = [STEPS, *shaped(batch, length, dtype), "--rounds", "3", *more]
-                add(f"{dtype}-batch{batch}-length{length}", kind, command, here(names or usual[3]))
+                add(f"{dtype}-batch{batch}-length{length}", kind, command, here(names or SIZES_CASES))
         elif kind in ("targets", "steps"):
-            timed = list(TARGET_CASES) if kind == "targets" else names or [TINY_CASES if tiny else "*"]
+            timed = list(TARGET_CASES) if kind == "targets" else names or ["*"]
             for dtype in [each for each in dtypes if kind == "steps" or each != "float32"]:
-                command = [STEPS, *shaped(*SHAPE[size], dtype), "--rounds", "3", "--steps", "4", *more]
+                command = [STEPS, *shaped(*shape, dtype), "--rounds", "3", "--steps", "4", *more]
                 for number, (_, cases) in enumerate(make_blocks(here(timed)), 1):
                     add(f"{kind}-{dtype}-{number}", kind, command, cases)
-        else:
-            usual_cases = ["floor", TINY_CASES] if tiny else ["*"] if kind == "inspect" else list(TARGET_CASES)
-            cases = here(names or usual_cases)
+        elif kind in ("agree", "predict", "inspect"):
+            cases = here(names or (["*"] if kind == "inspect" else list(TARGET_CASES)))
             for dtype in ["float32"] if kind == "agree" else dtypes:
-                command = [LOOKS, kind, *shaped(*SHAPE[size], dtype)]
+                command = [LOOKS, kind, *shaped(*shape, dtype)]
                 if own := [case for case in cases if not case.peer]:
                     add(f"{kind}-{dtype}", kind, command, own)
                 if kind != "agree" and (peers := [case for case in cases if case.peer]):
@@ -143,7 +152,9 @@ class Campaign:
         return state if state.get("command") == [*part.command] else {}
 
     def done(self, part: Part) -> bool:
-        return (self.out / f"{part.name}.json").exists() and bool(self.state(part))
+        """Return whether a part need not be run again: it has left figures, or has passed."""
+        state = self.state(part)
+        return bool(state) and (state["status"] == 0 or (self.out / f"{part.name}.json").exists())
 
     def left(self) -> list[Part]:
         return [part for part in self.parts if not self.done(part)]
@@ -158,7 +169,8 @@ class Campaign:
         start = time.monotonic()
         (self.out / f"{part.name}.json").unlink(missing_ok=True)  # of another command
         # step_time.py finds the peers' libraries itself, for those of its processes that need them
-        environment = child_environment(peers=part.peers and part.command[0] != STEPS)
+        peers = part.peers and part.command[0] != STEPS
+        environment = {**child_environment(peers=peers), "PYTHONUNBUFFERED": "1"}
         with open(self.out / f"{part.name}.txt", "w") as said, open(self.out / f"{part.name}.log", "w") as log:
             streams: dict[str, Any] = {"stdout": said, "stderr": log, "cwd": ROOT, "env": environment}
             process = subprocess.Popen(part.full_command(self.out), start_new_session=True, **streams)
@@ -184,20 +196,42 @@ class Campaign:
 
     def report(self, environment: dict[str, Any]) -> None:
         """Write report.json, all that is known of each part, and report.md, the tables."""
-        found: dict[str, Any] = {}
+        parts: dict[str, Any] = {}
         lines = ["# RoBERTa on a GPU", "", *(f"- {name}: {value}" for name, value in environment.items())]
         for part in filter(self.state, self.parts):
             state = {"kind": part.kind, **self.state(part), "said": self.lines(part, "txt")}
-            if self.done(part):
-                state["found"] = json.loads((self.out / f"{part.name}.json").read_text(encoding="utf-8"))
-            else:
+            figures = self.out / f"{part.name}.json"
+            if figures.exists():
+                state["found"] = json.loads(figures.read_text(encoding="utf-8"))
+            elif state["status"] != 0:
                 state["log"] = self.lines(part, "log")[-30:]
-            found[part.name] = state
+            parts[part.name] = state
             compared = targets(state.get("found", {}), environment["hardware"]) if part.kind == "targets" else []
             ended = f"## {part.name}" + f", which ended ({state['status']})" * bool(state["status"])
             lines += ["", ended, "", "```text", *state["said"], *compared, *state.get("log", []), "```"]
-        write_json(self.out / "report.json", {"environment": environment, "parts": found})
+        write_json(self.out / "report.json", {"environment": environment, "parts": parts})
         (self.out / "report.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def environment_of(device: str) -> dict[str, Any]:
+    """Return what the figures are measured on."""
+    import torch
+
+    def output_of(*command: str) -> str | None:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout.strip()
+        return None
+
+    return {
+        "hardware": torch.cuda.get_device_name() if device == "cuda" else "CPU",
+        "driver": output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "libraries": installed_versions(LIBRARIES),
+        "commit": output_of("git", "rev-parse", "HEAD"),
+    }
 
 
 def targets(figures: dict[str, Any], hardware: str) -> list[str]:
@@ -250,13 +284,12 @@ def main() -> None:
         print(campaign.estimate())
         return
     check_device(device)
-    from gpu_looks import environment
-
-    known, report = environment(device), out / "report.json"
-    before = json.loads(report.read_text(encoding="utf-8"))["environment"] if report.exists() else known
+    environment, report = environment_of(device), out / "report.json"
+    before = json.loads(report.read_text(encoding="utf-8"))["environment"] if report.exists() else environment
     for name in ("hardware", "torch"):  # figures of one folder share them
-        if before[name] != known[name]:
-            raise InputError(f"{out} holds figures of {name} {before[name]}, here is {known[name]}: give another OUT")
+        if before[name] != environment[name]:
+            here = f"here is {environment[name]}: give another OUT"
+            raise InputError(f"{out} holds figures of {name} {before[name]}, {here}")
     out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: terminated"))  # the part that runs ends too
     end = None if args.limit is None else time.monotonic() + args.limit
@@ -267,7 +300,7 @@ def main() -> None:
                 print(f"{part.name}; left: {campaign.estimate()}", flush=True)
                 campaign.run(part, remaining)
     finally:
-        campaign.report(known)
+        campaign.report(environment)
         print(f"{out / 'report.md'} has the tables, {report} all there is to send; left: {campaign.estimate()}")
     if failed := campaign.failed():
         sys.exit(f"error: failures in {', '.join(failed)}, see {out / 'report.md'}")

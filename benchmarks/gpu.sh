@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Everything that is worth knowing of this project on an NVIDIA GPU, with random weights of RoBERTa-large's size, in one
-# command (from the root of the repository). It leaves tables, report.md, and one file to send: report.json.
+# Measures this project on an NVIDIA GPU, with random weights of RoBERTa-large's size. It leaves report.md, the tables,
+# and report.json, the one file to send.
 #
 #   bash benchmarks/gpu.sh                        # makes .venv (see run_scripts/setup_env.sh)
 #   PYTHON=python3 bash benchmarks/gpu.sh         # an environment that has torch with CUDA and fairseq; no network needed
-#   bash benchmarks/gpu.sh --limit 200            # ends after 200 seconds, with the targets; the same command goes on, parts done are kept
+#   bash benchmarks/gpu.sh --limit 200            # ends after 200 seconds; the same command goes on with the other parts
 #   bash benchmarks/gpu.sh --dry-run              # lists the commands and about how long they take, on any machine
 #   DEVICE=cpu SIZE=tiny bash benchmarks/gpu.sh   # does the script run? a minute or two, any machine
 #
-# PARTS (default: all, in this order), each of them some commands that write a JSON file to OUT; one that fails, or in
-# which a case fails, does not stop the others:
-#   environment   GPU, driver, torch, CUDA, libraries
+# PARTS (default: all, in this order). Each is some commands that write a JSON file to OUT; one that fails does not stop
+# the others:
+#   environment   GPU, driver, torch, CUDA, libraries: they head every report
 #   agree         loss and gradients of some cases on the GPU beside the CPU
 #   targets       time and memory of a training step beside peft's and prompt tuning's, and what they should be
 #   sizes         steps of some cases with batches of 16 and 32, sentences of 32, 128 and 512 tokens
@@ -20,33 +20,29 @@
 #   steps         steps of every preset, with caches, beside peft where that is installed, in the environment or by
 #                 benchmarks/setup_peers.sh; batches of 32 sentences of 128 tokens
 #
-# Others: DTYPES="float32 float16" CASES="floor m-idpg-phm 'lora*'" BATCHES="16" LENGTHS="64" (of sizes) OUT=folder;
-# further arguments go to benchmarks/step_time.py, such as --rounds 10, or --against DIR: another checkout of this
-# project, whose cases are measured in the same run.
+# Other variables: DTYPES="float32 float16" CASES="floor m-idpg-phm 'lora*'" BATCHES="16" LENGTHS="64" (of sizes)
+# OUT=folder. Further arguments go to benchmarks/step_time.py, such as --rounds 10, or --against DIR: another checkout of
+# this project, whose cases are measured in the same run.
 #
-# Which CUDA build of torch fits the driver is yours to choose: .venv gets the build that pip's index offers. Where that
-# has no CUDA or the wrong one, install the same version into .venv from the index that
-# https://pytorch.org/get-started/locally names, and run this again.
+# .venv gets the build of torch that pip's index offers. Where that has no CUDA or the wrong one for the driver, install
+# the same version into .venv from the index that https://pytorch.org/get-started/locally names, and run this again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 has() { "$PYTHON" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)' "$1"; }
 
-device=${DEVICE:-cuda}
-dry=no
-for argument in "$@"; do [ "$argument" != --dry-run ] || dry=yes; done
-
 if [ -z "${PYTHON:-}" ]; then
-  if [ "$dry" = no ]; then
-    if [ "$device" = cuda ] && ! nvidia-smi -L >/dev/null 2>&1; then
-      die "nvidia-smi -L lists no NVIDIA GPU here: run this where there is one, or give DEVICE=cpu SIZE=tiny"
-    fi
-    bash run_scripts/setup_env.sh
-  fi
+  case " $* " in
+    *" --dry-run "*) ;;
+    *)
+      [ "${DEVICE:-cuda}" != cuda ] || nvidia-smi -L >/dev/null 2>&1 ||
+        die "nvidia-smi -L lists no NVIDIA GPU here: run this where there is one, or give DEVICE=cpu SIZE=tiny"
+      bash run_scripts/setup_env.sh ;;
+  esac
   PYTHON=.venv/bin/python
 fi
-command -v "$PYTHON" >/dev/null || die "PYTHON=$PYTHON is no command: name the interpreter of an environment"
+command -v "$PYTHON" >/dev/null || die "PYTHON=$PYTHON is not a command: name the interpreter of an environment"
 for library in torch fairseq; do
   has "$library" || die "PYTHON=$PYTHON has no $library: install it there, or leave PYTHON out to make .venv"
 done

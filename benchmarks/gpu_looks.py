@@ -7,7 +7,6 @@ LAYERS layers and SENTENCES sentences.
 inspect: in a step of training, which kernel of scaled_dot_product_attention is called how often, and where Python waits
 for the GPU, as far as torch.cuda.set_sync_debug_mode tells; with LAYERS layers.
 predict: sentences a second, from token ids on the device to logits; a method that can stand in the weights does.
-environment: what it runs on. checks: tests that look at a device. These two read no case.
 
 What fails of one case is in its {"error"}, and the next one follows.
 """
@@ -16,9 +15,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import os
-import platform
-import subprocess
 import sys
 import traceback
 import warnings
@@ -30,14 +26,13 @@ from statistics import median
 from typing import Any
 
 import torch
-from common import ROOT, SIZES, Settings, add_step_options, make_parser, parse, step_settings, write_json
+from common import SIZES, Settings, add_step_options, make_parser, parse, step_settings, write_json
 from step_time import PEERS, Case, find_cases
 from step_worker import Steps, first_line
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.profiler import ProfilerActivity, profile
 
-from preprocess.build import installed_versions
 from preprocess.errors import command_line
 from preprocess.flags import aligned
 
@@ -47,8 +42,6 @@ LARGEST_DIFFERENCE = 1e-3  # of float32 gradients
 ATTENTION = "_scaled_dot_product_"
 WAITS = "synchronizing CUDA operation"
 PASSES = 5  # over the batches, of which the median counts
-LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton", "pytest")
-PLACES = ("tests/device", "tests/cli/test_gpu.py", "tests/backbone/test_padding.py")
 Figures = dict[str, Any]
 
 
@@ -140,87 +133,37 @@ LOOKS: dict[str, Callable[[Case, Settings], Figures]] = {"agree": agree, "inspec
 
 def look(what: str, cases: list[Case], settings: Settings) -> dict[str, Figures]:
     """Return the figures of each case, and print them."""
-    found: dict[str, Figures] = {}
+    by_case: dict[str, Figures] = {}
     for case in cases:
         try:
-            found[case.name] = LOOKS[what](case, settings)
+            by_case[case.name] = LOOKS[what](case, settings)
         except Exception as error:
             traceback.print_exc()
-            found[case.name] = {"error": first_line(error)}
+            by_case[case.name] = {"error": first_line(error)}
         gc.collect()
         if settings.device == "cuda":
             torch.cuda.empty_cache()
     rows = [["case", *COLUMNS[what]]]
-    for name, figures in found.items():
+    for name, figures in by_case.items():
         columns = COLUMNS[what].values()
         rows.append([name, *(form.format(figures[key]) if key in figures else "-" for key, form in columns)])
     print("\n".join(aligned(rows)))
-    return found
-
-
-def output_of(*command: str) -> str | None:
-    """Return the output of a command that may not be there."""
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def environment(device: str) -> Figures:
-    """Return what the machine has."""
-    found: Figures = {"hardware": "CPU"}
-    if device == "cuda":
-        card = torch.cuda.get_device_properties(0)
-        found = {
-            "hardware": card.name,
-            "memory_gib": card.total_memory / 2**30,
-            "capability": f"{card.major}.{card.minor}",
-            "multiprocessors": card.multi_processor_count,
-            "driver": output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
-            "bfloat16": torch.cuda.is_bf16_supported(),
-            "cudnn": torch.backends.cudnn.version(),
-            "tf32": torch.backends.cuda.matmul.allow_tf32,
-        }
-    return {
-        **found,
-        "torch": str(torch.__version__),
-        "cuda": torch.version.cuda,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "cpus": os.cpu_count(),
-        "libraries": installed_versions(LIBRARIES),
-        "commit": output_of("git", "rev-parse", "HEAD"),
-    }
-
-
-def checks(device: str) -> Figures:
-    """Run the tests that are here; pytest prints their outcomes."""
-    places = [place for place in PLACES if (ROOT / place).exists()]
-    if not places:  # pytest would run every test
-        return {"error": "no test of a device is here"}
-    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", *places]
-    status = subprocess.run(command, cwd=ROOT).returncode
-    return {"places": places, **({"error": f"pytest ended with exit status {status}"} if status else {})}
+    return by_case
 
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    machine: dict[str, Callable[[str], Figures]] = {"environment": environment, "checks": checks}
     parser = make_parser(__doc__)
-    parser.add_argument("look", choices=(*LOOKS, *machine))
+    parser.add_argument("look", choices=tuple(LOOKS))
     parser.add_argument("--cases", nargs="+", action="extend", metavar="NAME", help="names or patterns (default: all)")
     add_step_options(parser)
     args = parse(parser)
-    if args.look in machine:
-        found = {args.look: machine[args.look](args.device)}
-        write_json(args.json, found[args.look])
-    else:
-        settings = step_settings(args, SIZES[args.size], length_spread=0.0)
-        found = look(args.look, find_cases(args.cases or ["*"]), settings)
-        write_json(args.json, found)
-    errors = [f"{name}: {figures['error']}" for name, figures in found.items() if "error" in figures]
-    print("\n".join(errors))
-    if any("error" in figures for name, figures in found.items() if name not in PEERS):
+    settings = step_settings(args, SIZES[args.size], length_spread=0.0)
+    by_case = look(args.look, find_cases(args.cases or ["*"]), settings)
+    write_json(args.json, by_case)
+    errors = {name: figures["error"] for name, figures in by_case.items() if "error" in figures}
+    print("\n".join(f"{name}: {error}" for name, error in errors.items()))
+    if errors.keys() - PEERS.keys():  # peers may fail
         sys.exit(f"error: {args.look} failed")
 
 

@@ -8,11 +8,9 @@ medians. Of the 2 K passes of K M-IDPG predictions 1 + K are left: M(x) is compu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from time import perf_counter
-from typing import Any
 
 import torch
 from common import make_parser, parse, write_json
@@ -50,12 +48,10 @@ def main() -> None:
     print(f"{args.tasks} tasks, {len(texts):,} sentences, {torch.get_num_threads()} threads, {single.device}")
     print(f"weights {sum(weights.values()) / MIB:.1f} MiB, one backbone {backbone / MIB:.1f} MiB")
     print(f"target: {target:.3f} times as fast as {APART}", flush=True)
-    turns: dict[str, Callable[[], Any]] = {
-        APART: partial(for_each, partial(single.predict, batch_size=args.batch_size), [texts] * args.tasks),
-        "together": partial(many.predict, texts, batch_size=args.batch_size),
-    }
-    block = Block("answers", args.tasks * len(texts), turns, peers=(APART,))
-    block.measure(args.rounds, perf_counter)
+    block = Block("answers", args.tasks * len(texts), perf_counter, peers=(APART,))
+    block.add(APART, partial(for_each, partial(single.predict, batch_size=args.batch_size), [texts] * args.tasks))
+    block.add("together", partial(many.predict, texts, batch_size=args.batch_size))
+    block.measure(args.rounds)
     write_json(args.json, {f"{name.replace(' ', '_')}_s": seconds for name, seconds in block.rounds.items()})
 
 

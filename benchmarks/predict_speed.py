@@ -27,7 +27,6 @@ from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import mean, median
-from tempfile import TemporaryDirectory
 from timeit import timeit
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -64,19 +63,19 @@ class Block:
 
     title: str
     answers: int
-    turns: dict[str, Callable[[], Any]]  # of each case, by its name
+    clock: Clock
     peers: tuple[str, ...] = (PIPELINE,)  # the cases that the others are compared with
-    clocks: dict[str, Clock] = field(default_factory=dict)  # of other processes than this one
+    turns: dict[str, Callable[[], float]] = field(default_factory=dict)  # of each case; seconds on its clock
     accuracy: dict[str, float] = field(default_factory=dict)  # in %, of some cases
     rounds: dict[str, list[float]] = field(default_factory=dict)  # seconds of each turn
 
-    def measure(self, rounds: int, clock: Clock) -> None:
+    def add(self, name: str, turn: Callable[[], Any], clock: Clock | None = None) -> None:
+        """Add a case; ``clock``: that of another process, which answers."""
+        self.turns[name] = partial(timeit, turn, number=1, timer=clock or self.clock)
+
+    def measure(self, rounds: int) -> None:
         """Measure each case's turn in each round, after one that is not counted, and print the table."""
-        timed = {
-            name: partial(timeit, turn, number=1, timer=self.clocks.get(name, clock))
-            for name, turn in self.turns.items()
-        }
-        measured = take_turns(timed, rounds, self.title, warm_up=True)
+        measured = take_turns(self.turns, rounds, self.title, warm_up=True)
         # the clock of another process may be coarse
         self.rounds = {name: [max(each, 1e-3) for each in seconds] for name, seconds in measured.items()}
         print("\n".join(["", *self.table()]), flush=True)
@@ -141,21 +140,18 @@ def check_equal(what: str, others: list[dict[str, float]], predictor: Predictor,
 
 
 class Server:
-    """A server of one checkpoint on a free port, which answers once ``wait`` has returned."""
+    """A server of one checkpoint on a free port; it answers as soon as this is made."""
 
-    def __init__(self, run: Run, threads: int, log: Path):
+    def __init__(self, run: Run, threads: int):
         command = [sys.executable, "-m", "fairseq_idpg.serve", "--path", str(run.path.resolve()), "--cpu"]
         command += ["--port", "0", *["--int8"] * run.int8]
-        self.log, self.place = log, ""
-        with open(log, "w", encoding="utf-8") as errors:
-            streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
-            self.process = subprocess.Popen(command, cwd=ROOT, env=child_environment(threads), **streams)
-
-    def wait(self) -> None:
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=child_environment(threads), stdout=subprocess.PIPE, text=True
+        )
         assert self.process.stdout is not None
         words = self.process.stdout.readline().split()
         if not words:
-            raise RuntimeError(f"the server has ended (or give --no-served): {self.log.read_text(encoding='utf-8')}")
+            raise RuntimeError("the server has ended, see above: give --no-served, or install its packages")
         self.place = urlsplit(words[0]).netloc
 
     def cpu_seconds(self) -> float:
@@ -187,20 +183,17 @@ class Server:
 def started(runs: dict[str, Run], threads: int, texts: list[str]) -> Iterator[dict[str, Server]]:
     """Start a server for each run, and check its answers; not those in int8, whose rounding depends on the batch."""
     servers: dict[str, Server] = {}
-    with TemporaryDirectory() as logs:
-        try:
-            for name, run in runs.items():
-                servers[name] = Server(run, threads, Path(logs, name))
-            for name, server in servers.items():
-                server.wait()
-                answers = [prediction["probabilities"] for prediction in server.ask(texts, connections=2)]
-                if not runs[name].int8:
-                    check_equal(f"{name} and {name}, served,", answers, runs[name].predictor, texts)
-            yield servers
-        finally:
-            for server in servers.values():
-                server.process.terminate()
-                server.process.communicate()
+    try:
+        for name, run in runs.items():
+            servers[name] = Server(run, threads)
+            answers = [prediction["probabilities"] for prediction in servers[name].ask(texts, connections=2)]
+            if not run.int8:
+                check_equal(f"{name} and {name}, served,", answers, run.predictor, texts)
+        yield servers
+    finally:
+        for server in servers.values():
+            server.process.terminate()
+            server.process.communicate()
 
 
 def for_each(answer: Callable[[Any], Any], questions: list[Any]) -> None:
@@ -211,17 +204,19 @@ def for_each(answer: Callable[[Any], Any], questions: list[Any]) -> None:
 def make_blocks(runs: dict[str, Run], pipe: Pipeline, texts: list[str], args: argparse.Namespace) -> list[Block]:
     """Return the blocks without a server: batches of sentences, one by one, several tasks on one batch."""
     size, few, first = args.batch_size, texts[: args.singles], texts[: args.batch_size]
-    batched = Block(f"{len(texts)} sentences, {size} at a time", len(texts), {}, peers=(PIPELINE, SORTED))
-    batched.turns[PIPELINE] = partial(pipe, texts, batch_size=size)
-    batched.turns[SORTED] = partial(pipe, sorted(texts, key=len), batch_size=size)
-    singly = Block(f"{len(few)} sentences, one by one", len(few), {PIPELINE: partial(for_each, pipe, few)})
-    several = Block(f"{len(first)} sentences, {args.tasks} tasks", args.tasks * len(first), {})
-    several.turns[PIPELINE] = partial(for_each, partial(pipe, batch_size=size), [first] * args.tasks)
+    clock = CLOCKS[args.clock]
+    batched = Block(f"{len(texts)} sentences, {size} at a time", len(texts), clock, peers=(PIPELINE, SORTED))
+    batched.add(PIPELINE, partial(pipe, texts, batch_size=size))
+    batched.add(SORTED, partial(pipe, sorted(texts, key=len), batch_size=size))
+    singly = Block(f"{len(few)} sentences, one by one", len(few), clock)
+    singly.add(PIPELINE, partial(for_each, pipe, few))
+    several = Block(f"{len(first)} sentences, {args.tasks} tasks", args.tasks * len(first), clock)
+    several.add(PIPELINE, partial(for_each, partial(pipe, batch_size=size), [first] * args.tasks))
     for name, run in runs.items():
         many = load({f"task{number}": run.path for number in range(args.tasks)}, device="cpu", int8=run.int8)
-        batched.turns[name] = partial(run.predictor.predict, texts, size)
-        singly.turns[name] = partial(for_each, run.predictor.predict, [[text] for text in few])
-        several.turns[name] = partial(many.predict, first, batch_size=size)
+        batched.add(name, partial(run.predictor.predict, texts, size))
+        singly.add(name, partial(for_each, run.predictor.predict, [[text] for text in few]))
+        several.add(name, partial(many.predict, first, batch_size=size))
     return [batched, singly, several]
 
 
@@ -264,15 +259,16 @@ def main() -> None:
         answers = [prediction.label for prediction in run.predictor.predict(everything, size)]
         blocks[0].accuracy[name] = 100 * mean(own == label for own, label in zip(answers, labels))
     for block in blocks:
-        block.measure(args.rounds, CLOCKS[args.clock])
+        block.measure(args.rounds)
     if not args.no_served:
         few = texts[: args.singles]
         with started(runs, args.threads, few) as servers:
-            served = Block(f"{len(few)} sentences, served", len(few), {PIPELINE: partial(for_each, pipe, few)})
-            served.turns |= {name: partial(server.ask, few, args.connections) for name, server in servers.items()}
-            if args.clock == "cpu":
-                served.clocks = {name: server.cpu_seconds for name, server in servers.items()}
-            served.measure(args.rounds, CLOCKS[args.clock])
+            served = Block(f"{len(few)} sentences, served", len(few), CLOCKS[args.clock])
+            served.add(PIPELINE, partial(for_each, pipe, few))
+            for name, server in servers.items():
+                clock = server.cpu_seconds if args.clock == "cpu" else None
+                served.add(name, partial(server.ask, few, args.connections), clock)
+            served.measure(args.rounds)
         blocks.append(served)
     import transformers
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the libraries that benchmarks/step_time.py compares with into benchmarks/.peers (about 100 MB), with pins of
-# their own beside .venv: adapters needs an older transformers. torch and numpy stay those of .venv. Needs PyPI.
+# Installs the libraries that benchmarks/step_time.py compares with into benchmarks/.peers (about 100 MB), apart from
+# .venv, as adapters needs an older transformers. torch and numpy stay those of .venv. Needs PyPI.
 #   bash benchmarks/setup_peers.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."

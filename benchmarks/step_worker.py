@@ -39,10 +39,10 @@ PERIOD = 2**16  # of repeated draws
 
 
 def batches(settings: Settings, grouped: bool) -> list[tuple[Tensor, Tensor]]:
-    """Draw (tokens, B x T, labels, B) of each step, padded to the longest row of each.
+    """Draw tokens (B x T) and labels (B) of each step, padded to the step's longest row.
 
-    Rows are ``<s> A </s>`` with lengths from N(mean, spread x mean), cut off at 0.3 and 1.5 times the mean; ``grouped``
-    by length as the task does it.
+    Rows are ``<s> A </s>`` with lengths from N(mean, spread x mean), cut off at 0.3 and 1.5 times the mean. With
+    ``grouped`` steps have rows of similar length, as the task makes them.
     """
     draw, mean, count = np.random.RandomState(0), settings.length, settings.batch * settings.steps
     lengths = np.rint(draw.normal(mean, settings.length_spread * mean, count))
@@ -120,7 +120,6 @@ def _options(method: str, settings: Settings, **options: Any) -> Any:
 
 
 def _method(case: Case, settings: Settings) -> Built:
-    import fairseq_idpg  # noqa: F401 (registers the methods)
     from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
     from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
     from fairseq_idpg.representations.kinds import GLOVE
@@ -264,7 +263,7 @@ class Steps:
         return torch.cuda.max_memory_reserved() / MIB if self.cuda else resident_mib("VmHWM")
 
     def placed(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Tensors on the device, and floating ones in the model's precision."""
+        """Move tensors to the device, and floating ones to the model's precision."""
         return {
             name: value.to(self.place, self.dtype if value.is_floating_point() else value.dtype)
             if isinstance(value, Tensor)
@@ -277,16 +276,16 @@ class Steps:
         arguments, labels = self.batches[0]
         batch = [value for value in (*arguments.values(), labels) if isinstance(value, Tensor)]
         known = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers(), *batch)}
-        kept: dict[int, torch.UntypedStorage] = {}
+        storages: dict[int, torch.UntypedStorage] = {}
 
         def keep(tensor: Tensor) -> None:
-            """Return None to autograd: an output that its graph held would stay in memory, and in the peak."""
+            # None goes to autograd: an output that its graph held would stay in memory, and in the peak
             storage = tensor.untyped_storage()  # the whole of it: a view keeps what it looks at
-            kept[storage.data_ptr()] = storage
+            storages[storage.data_ptr()] = storage
 
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: nothing):
             self.loss(arguments, labels)
-        return sum(storage.nbytes() for place, storage in kept.items() if place not in known) / MIB
+        return sum(storage.nbytes() for place, storage in storages.items() if place not in known) / MIB
 
     def loss(self, arguments: dict[str, Any], labels: Tensor) -> Tensor:
         """Compute it in float32, with the term that a method adds."""

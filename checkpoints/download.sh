@@ -69,16 +69,14 @@ if [ "$name" = gpt2_bpe ]; then
     mkdir "$work/$name"
     for file in $needed; do
         fetch "$url/$file" "$work/$name/$file" || fail "cannot fetch $url/$file; $by_hand"
-        [ -s "$work/$name/$file" ] || fail "$url/$file is empty; $by_hand"
     done
-    mv "$work/$name" "$target"
-    exit 0
+else
+    fetch "$url" "$work/archive.tar.gz" ||
+        fail "cannot fetch $url; $by_hand, or convert a local model with convert_hf.py"
+    tar -xzf "$work/archive.tar.gz" -C "$work" 2>/dev/null ||
+        fail "$url is not a complete .tar.gz archive; try again, or $by_hand"
 fi
-fetch "$url" "$work/archive.tar.gz" ||
-    fail "cannot fetch $url; $by_hand, or convert a local model with convert_hf.py"
-tar -xzf "$work/archive.tar.gz" -C "$work" 2>/dev/null ||
-    fail "$url is not a complete .tar.gz archive; try again, or $by_hand"
 for file in $needed; do
-    [ -f "$work/$name/$file" ] || fail "$url holds no $name/$file; $by_hand"
+    [ -s "$work/$name/$file" ] || fail "$url: $file is empty or missing; $by_hand"
 done
 mv "$work/$name" "$target"

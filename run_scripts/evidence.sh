@@ -4,9 +4,9 @@
 #   bash run_scripts/evidence.sh [--print] minilm|roberta-large [PART]... [options of run_scripts.sweep]
 #
 # PARTs, by default all: few-shot few-shot-more k1000 full position length sharing. Runs go to results/evidence, records
-# to run_scripts/results. The same command goes on after an interruption. --print shows the commands, --dry-run checks
-# everything and lists the runs that are missing. roberta-large: the whole data sets, on a GPU, with the paper's learning
-# rates; Table 3's backbone is roberta.large.mnli. All of Table 3's rows and tasks: run_scripts/configs/table3.yaml.
+# to run_scripts/results. The same command goes on after an interruption. --print shows the commands; --dry-run checks
+# everything and lists the runs that are missing. roberta-large takes the whole data sets, on a GPU, with the paper's
+# learning rates; Table 3's backbone is roberta.large.mnli. run_scripts/configs/table3.yaml has all of Table 3.
 set -euo pipefail
 HERE=$(dirname "${BASH_SOURCE[0]}")
 source "$HERE/python.sh"
@@ -14,16 +14,7 @@ PARTS="few-shot few-shot-more k1000 full position length sharing"
 
 die() { echo "evidence.sh: $*" >&2; exit 1; }
 usage() { sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; }
-printed() {  # so that a shell takes it as it is
-  local word line="" quote="'"
-  for word in "$@"; do
-    case $word in
-      *[!A-Za-z0-9_./:=,+%-]* | "") line+=" '${word//$quote/$quote\\$quote$quote}'" ;;
-      *) line+=" $word" ;;
-    esac
-  done
-  echo "${line# }"
-}
+printed() { printf '%q ' "$@"; echo; }  # so that a shell takes it as it is
 
 run="" parts="" dry=""
 case ${1:-} in -h | --help) usage; exit ;; --print) run=printed; shift ;; esac
@@ -32,7 +23,7 @@ case $backbone in
   minilm) changes=() ;;
   roberta-large) changes=(--set arch=roberta_idpg_large data=data options.fp16=true lrs=null dev_examples=null) ;;
   "") die "name a backbone: minilm or roberta-large" ;;
-  *) die "$backbone is no backbone: name minilm or roberta-large" ;;
+  *) die "backbone $backbone is unknown: name minilm or roberta-large" ;;
 esac
 shift
 while [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; do

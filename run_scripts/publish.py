@@ -1,11 +1,11 @@
-"""Runs as others may have them: what each was and what came of it, and nothing of the machine that it ran on.
+"""Records of runs for others: what each run was and what came of it, and nothing of the machine that it ran on.
 
     python -m run_scripts.publish results/short --out run_scripts/results/short.jsonl
 
-A line of JSON for each run, which python -m run_scripts.report FILE reads like the folder of a sweep: no
-predictions, commands or logs, no data or checkpoints, and of paths the last two parts. Runs that FILE has and RESULTS
-has not stay, and those that have finished there and failed here, so that it may be written while a sweep is at work,
-and from several folders.
+FILE has a line of JSON for each run, and python -m run_scripts.report FILE reads it like the folder of a sweep. It has
+no predictions, commands, logs, data or checkpoints, and of paths the last two parts. Runs that only FILE has stay, and
+so do those that have finished there and failed in RESULTS. So it may be written while a sweep is at work, and from
+several folders.
 """
 
 from __future__ import annotations
@@ -42,36 +42,36 @@ DIGITS = 8  # of a score: enough for every report to say the same
 def published(run: Run, results: Results) -> Run:
     """Return the record of a run, with what its log says where records of its time did not."""
     log = results.log(run)
-    told = {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)} if log else {}
-    known = {**told, **run}
-    found = {name: known[name] for name in KEPT if known.get(name) is not None or (name in ALWAYS and name in known)}
-    return {name: value if name in EXACT else shown(value) for name, value in found.items()}
+    logged = {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)} if log else {}
+    known = {**logged, **run}
+    kept = [name for name in KEPT if known.get(name) is not None or (name in ALWAYS and name in known)]
+    return {name: known[name] if name in EXACT else without_places(known[name]) for name in kept}
 
 
-def shown(value: Any) -> Any:
+def without_places(value: Any) -> Any:
     """Return a value without places of this machine, and scores without the noise of their last digits."""
     if isinstance(value, dict):
-        return {name: shown(each) for name, each in value.items()}
+        return {name: without_places(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [shown(each) for each in value]
+        return [without_places(each) for each in value]
     if isinstance(value, float):
         return round(value, DIGITS)
     return ",".join(map(without_place, value.split(","))) if isinstance(value, str) else value
 
 
 def without_place(word: str) -> str:
-    """--option=/home/me/a/b.pt -> --option=a/b.pt"""
+    """Turn --option=/home/me/a/b.pt into --option=a/b.pt."""
     option, equals, path = word.rpartition("=")
     return f"{option}{equals}{'/'.join(Path(path).parts[-2:])}" if path.startswith(("/", "~")) else word
 
 
 @command_line("run_scripts")
 def main(argv: Sequence[str] | None = None) -> None:
-    about, _, more = (__doc__ or "").partition("\n\n")
+    about, example, more = (__doc__ or "").split("\n\n")
     parser = argparse.ArgumentParser(
         "python -m run_scripts.publish",
-        description=about,
-        epilog=more,
+        description=f"{about}\n\n{more}",
+        epilog=f"example:\n{example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
@@ -81,8 +81,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.out.suffix != ".jsonl":
         raise InputError(f"--out {args.out}: name a file that ends with .jsonl")
     check_replaces_nothing(args.out, "--out", {"RESULTS": [results_file(args.results)]})
-    if args.out.name == FILE and args.out.exists():  # another's, whose commands and predictions no record of ours holds
-        raise InputError(f"--out {args.out} exists, and a sweep keeps its own runs under that name: name another")
+    if args.out.name == FILE and args.out.exists():  # the commands and predictions of a sweep would be lost
+        raise InputError(f"--out {args.out} exists, and a sweep keeps its runs under that name: name another")
     check_output(args.out, "--out")
     results = read_results(args.results)
     lines = {run["run"]: run for run in read_records(args.out)}

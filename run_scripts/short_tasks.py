@@ -3,8 +3,8 @@
     python -m run_scripts.short_tasks TEXT --out data/short --bpe bert --vocab quickstart/minilm-hf
 
 TEXT/TASK/{train,valid}.tsv: label TAB sentence, or label TAB sentence TAB sentence, without a header. Examples of more
-words than the task's limit are left out; the others are drawn in a fixed order. The reported examples are drawn from
-both files before the training set, but for MR: RTE and MRPC have few short ones in valid.tsv, and CR's classes are far
+words than the task's limit are left out; the others are drawn in a fixed order. The reported examples are drawn first,
+of MR from valid.tsv, of the others from both files. RTE and MRPC have few short ones in valid.tsv. CR's classes are far
 more unequal in train.tsv than in valid.tsv, so that scores would tell a model's bias, not what it has learnt.
 """
 
@@ -27,7 +27,7 @@ from preprocess.writing import new_folder
 
 @dataclass(frozen=True)
 class Size:
-    """Most words of an example, and how many examples there are; ``pooled``: both splits are drawn from all files."""
+    """Most words of an example, and the examples of each split; ``pooled``: both are drawn from both files."""
 
     words: int
     train: int
@@ -45,7 +45,7 @@ SIZES = {
 
 
 def splits(folder: Path, size: Size) -> dict[str, list[str]]:
-    """Lines of short examples, drawn in an order that is always the same."""
+    """Return lines of short examples, drawn in an order that is always the same."""
 
     def short(*names: str) -> list[str]:
         lines = [line for name in names for _, line in Source.file(folder / f"{name}.tsv").lines()]
@@ -60,7 +60,7 @@ def splits(folder: Path, size: Size) -> dict[str, list[str]]:
 
 
 def command(name: str, folder: Path) -> list[str]:
-    """Arguments of ``python -m preprocess`` for the files of ``splits`` in a folder."""
+    """Return the arguments of ``python -m preprocess`` for the files of ``splits`` in a folder."""
     task = TASKS[name]
     return [
         *(name, "--from-tsv", *(f"{split}={folder / split}.tsv" for split in ("train", "valid"))),
@@ -71,14 +71,18 @@ def command(name: str, folder: Path) -> list[str]:
 
 @command_line("run_scripts")
 def main(arguments: Sequence[str] | None = None) -> None:
+    about, example, more = (__doc__ or "").split("\n\n")
     parser = argparse.ArgumentParser(
-        "python -m run_scripts.short_tasks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "python -m run_scripts.short_tasks",
+        description=f"{about}\n\n{more}",
+        epilog=f"example:\n{example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("text", metavar="TEXT", type=named_path, help="folder of the TASK folders")
     parser.add_argument("--out", metavar="DIR", type=named_path, required=True, help="where the TASK-bin folders go")
     parser.add_argument("--tasks", nargs="+", action="extend", choices=list(SIZES), help="default: all")
     parser.add_argument("--bpe", default="gpt2", help="as of python -m preprocess, and --vocab too")
-    parser.add_argument("--vocab", default="checkpoints/gpt2_bpe")
+    parser.add_argument("--vocab", default="checkpoints/gpt2_bpe", help="default: checkpoints/gpt2_bpe")
     args = parser.parse_args(arguments)
     with new_folder(args.out) as made, tempfile.TemporaryDirectory() as texts:
         for name in args.tasks or SIZES:

@@ -276,14 +276,14 @@ def voted(task: Task, predictions: Sequence[SplitPredictions], questions: Questi
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
         "python -m run_scripts.submit",
         description=ABOUT,
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = made.add_argument
+    add = parser.add_argument
     add("benchmark", choices=list(BENCHMARKS))
     add("--runs", required=True, metavar="RESULTS", type=named_path, help="the folder of a sweep")
     add("--out", required=True, metavar="FILE.zip", type=named_path, help="the archive")
@@ -294,21 +294,23 @@ def parser() -> argparse.ArgumentParser:
     add("--backbone-file", metavar="FILE", help="where the backbone is now, if it has moved")
     add("--batch-size", type=positive, default=64, metavar="N", help="default: 64")
     add("--cpu", action="store_true", help="do not use a GPU")
-    runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
+    runs = parser.add_argument_group("which runs, where RESULTS holds several kinds")
     add_choice_options(runs)
     runs.add_argument("--prompt-length", type=int, metavar="T", help="default: the paper's")
-    return made
+    return parser
 
 
 @command_line("run_scripts")
 def main(argv: Sequence[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     check_output(args.out, "--out")
     benchmark, results = BENCHMARKS[args.benchmark], read_results(args.runs)
     row, scores = row_scores(results, benchmark, args)
-    found = {sheet.file: find_part(sheet, scores.get(sheet.model_of), results, args.data) for sheet in benchmark.sheets}
-    parts = [part for part in found.values() if isinstance(part, Part)]
-    missing = [f"{file}: {part}" for file, part in found.items() if isinstance(part, str)]
+    sheets = {
+        sheet.file: find_part(sheet, scores.get(sheet.model_of), results, args.data) for sheet in benchmark.sheets
+    }
+    parts = [part for part in sheets.values() if isinstance(part, Part)]
+    missing = [f"{file}: {part}" for file, part in sheets.items() if isinstance(part, str)]
     if missing and not (args.incomplete and parts):
         remedy = "" if args.incomplete else " (--incomplete leaves them out)"
         lacking = f"{len(missing)} of {len(benchmark.sheets)} files of {benchmark.title}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the scripts of the tasks have in common: bash run_scripts/task.sh TASK [options]
+# What the scripts of the tasks call: bash run_scripts/task.sh TASK [options]
 #   bash run_scripts/rte.sh --method m-idpg-phm --lr 5e-4 --seed 1 [any option of fairseq-train]
 #   bash run_scripts/rte.sh --k 100 --backbone checkpoints/roberta.large.mnli/model.pt      # few-shot
 #   bash run_scripts/rte.sh --help

@@ -1,4 +1,4 @@
-"""One run with the paper's settings, from a command line: ``python -m run_scripts.train RTE --method m-idpg-phm ...``.
+"""One run with the paper's settings: ``python -m run_scripts.train RTE --method m-idpg-phm ...``.
 
 The scripts run_scripts/rte.sh and so on call it. Options that it does not know go to fairseq-train.
 """
@@ -32,20 +32,19 @@ LARGE, MNLI = "checkpoints/roberta.large/model.pt", "checkpoints/roberta.large.m
 
 
 def about(task: Task, supplementary: bool) -> str:
-    """The paper's settings, for --help."""
+    """Return the paper's settings, for --help."""
     prompts = Experiment(task.name, "", 0.0, 1, "", "")
+    training = f"{task.name} with the paper's settings: {_described(prompts.settings)}, fixed"
+    more = (
+        f" With --k: {_described(SETTINGS['few-shot'])}, and M(x) fed to every layer (--representation backbone). "
+        f"Whole models (fine-tuning, efl): {_described(WHOLE_MODEL[prompts.size])}, warm-up and linear decay."
+    )
     if supplementary:
         training = (
             f"The whole model, with prompts, on {task.name} with every pair in both orders, as a backbone for other "
             f"tasks: {_described(SETTINGS['supplementary'])} with warm-up and linear decay"
         )
         more = ""
-    else:
-        training = f"{task.name} with the paper's settings: {_described(prompts.settings)}, fixed"
-        more = (
-            f" With --k: {_described(SETTINGS['few-shot'])}, and M(x) fed to every layer (--representation backbone). "
-            f"Whole models (fine-tuning, efl): {_described(WHOLE_MODEL[prompts.size])}, warm-up and linear decay."
-        )
     return (
         f"{training}; weight decay 0.1, Adam 0.9, 0.98, 1e-6, dropout 0.1, at most {MAX_TOKENS:,} tokens in a batch; "
         f"the best checkpoint by {task.metric}.{more} "
@@ -58,23 +57,24 @@ def _described(settings: Settings) -> str:
     return f"batch {settings.batch_size}, {settings.max_epoch} epochs, learning rates {rates}"
 
 
-def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
+def make_parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     script = f"run_scripts/{task.name.lower()}{'_supplementary' if supplementary else ''}.sh"
-    made = argparse.ArgumentParser(script, description=about(task, supplementary), allow_abbrev=False)
-    add = made.add_argument
+    example = f"example: bash {script} --method m-idpg-phm --position 1 --seed 2 --cpu"
+    parser = argparse.ArgumentParser(script, description=about(task, supplementary), epilog=example, allow_abbrev=False)
+    add = parser.add_argument
     add("--method", default="m-idpg-phm", help="README lists them (default: m-idpg-phm)")
     add("--backbone", default=LARGE, metavar="FILE", help=f"default: {LARGE}; with --k {MNLI} is the authors'")
-    arch = "roberta_idpg_large"
-    about_arch = f"size of the backbone (default: {arch})"
-    add("--arch", choices=ARCHITECTURES, default=arch, metavar="ARCH", help=about_arch)
+    large = "roberta_idpg_large"
+    size = f"size of the backbone (default: {large})"
+    add("--arch", choices=ARCHITECTURES, default=large, metavar="ARCH", help=size)
     add("--data", type=named_path, metavar="DIR", help=f"binarized folder (default: data/{task.name}-bin)")
     add("--lr", type=positive_number, help="default: the first of the above")
     add("--seed", type=random_seed, default=1, help="default: 1")
     add("--k", type=positive, metavar="K", help="few-shot: training examples, a new sample for each seed")
     held_out = "held out of the training set to choose with (default: a tenth, at most 1,000)"
     add("--dev", dest="dev_examples", type=positive, metavar="N", help=held_out)
-    chosen = "best checkpoint on these (clean, the default), or on what is reported, as the authors' scripts (paper)"
-    add("--selection", choices=SELECTIONS, default="clean", help=chosen)
+    chosen_on = "best checkpoint on these (clean, the default), or on what is reported, as the authors' scripts (paper)"
+    add("--selection", choices=SELECTIONS, default="clean", help=chosen_on)
     place = partial(add, type=int, choices=POSITIONS, metavar="P")
     place("--position", "--prompt-position", help="of the prompt (default: 0)")
     place("--supplementary-position", help="where it was when the backbone was trained on MNLI")
@@ -82,8 +82,8 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add("--init-head-from", type=named_path, metavar="FILE", help="keep its classification head")
     add("--supplementary", action="store_true", help="train the whole model, with prompts, as a backbone (A.4)")
     add("--batch-size", type=positive, metavar="N", help="of an update, over all processes")
-    add("--max-epoch", type=positive, metavar="N")
-    add("--max-update", type=positive, metavar="N")
+    add("--max-epoch", type=positive, metavar="N", help="epochs at most")
+    add("--max-update", type=positive, metavar="N", help="updates at most")
     several = partial(add, nargs="+", action="extend")
     several("--eval-tasks", metavar="TASK", help="tasks that the model also answers, without training on them")
     several("--eval-k", type=positive, metavar="K", help="and once more, trained on K examples of each")
@@ -91,11 +91,11 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add("--row", default="", help="name in reports (default: the method)")
     add("--results", type=named_path, default=Path("results"), metavar="DIR", help="of all runs (default: results)")
     add("--out", type=named_path, metavar="FILE", help="leave the best checkpoint there too")
-    return made
+    return parser
 
 
 def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) -> Experiment:
-    """Return the experiment of a command line."""
+    """Return the experiment of a command line; ``options`` are those of fairseq-train."""
     if args.supplementary:
         for name, value in (("--k", args.k), ("--dev", args.dev_examples), ("--eval-k", args.eval_k)):
             if value:
@@ -106,17 +106,17 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     data = str(args.data or f"data/{task.name}-bin")
     others = [find_task(name).name for name in args.eval_tasks or ()]
     known = {item.name for item in fields(Experiment)} - {"lr", "options", "eval_tasks", "eval_data"}
-    chosen: dict[str, Any] = {name: value for name, value in vars(args).items() if name in known}
+    typed: dict[str, Any] = {name: value for name, value in vars(args).items() if name in known}
     for name in ("init_prompts_from", "init_head_from"):
-        chosen[name] = chosen[name] and str(chosen[name])
-    named = Experiment(**{**chosen, "task": task.name, "data": data}, lr=0.0, options=checked(options))
+        typed[name] = typed[name] and str(typed[name])
+    named = Experiment(**{**typed, "task": task.name, "data": data}, lr=0.0, options=checked(options))
     folders = {name: str((args.eval_data or Path(data).parent) / f"{name}-bin") for name in others}
     experiment = with_few_shot_input(with_others(named, "--eval-tasks", folders).absolute())
     return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)
 
 
 def run(task: Task, words: Sequence[str]) -> None:
-    args, options = parser(task, "--supplementary" in words).parse_known_args(words)
+    args, options = make_parser(task, "--supplementary" in words).parse_known_args(words)
     experiment = experiment_of(task, args, options)
     if args.out:
         starts = ("backbone", "init_prompts_from", "init_head_from", "data")
@@ -126,9 +126,9 @@ def run(task: Task, words: Sequence[str]) -> None:
     if args.out:
         check_output(args.out, "--out")
     if added := experiment.options[len(options) :]:
-        said = f"with --k, as in the authors' scripts: {' '.join(added)}; --representation previous-layer undoes it"
-        print(said, file=sys.stderr)
-    record = kept(experiment, args.results)
+        note = f"with --k, as in the authors' scripts: {' '.join(added)}; --representation previous-layer undoes it"
+        print(note, file=sys.stderr)
+    record = performed(experiment, args.results)
     checkpoint = run_folder(args.results, record["run"]) / BEST_CHECKPOINT
     if args.out:
         with new_file(args.out) as work:
@@ -137,11 +137,11 @@ def run(task: Task, words: Sequence[str]) -> None:
     for name, other in record.get("transfer", {}).items():
         print(f"{task.name}{ARROW}{name} without training on it: {listed(other['scores'])}")
     for each in further:
-        print(f"{each}: {described(kept(each, args.results))}")
+        print(f"{each}: {described(performed(each, args.results))}")
 
 
-def kept(experiment: Experiment, results: Path) -> Record:
-    """The record of the run, which is made if need be, and stands in the results."""
+def performed(experiment: Experiment, results: Path) -> Record:
+    """Return the record of the run, which is made if need be and added to the results."""
     record = perform(experiment, results, echo=True)
     if record not in read_records(results):
         append_record(results, record)

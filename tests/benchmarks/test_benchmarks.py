@@ -218,7 +218,7 @@ def test_gpu_refuses_before_it_makes_anything(tmp_path):
         ("step_time", ["--cases", "prompt-tunning"], "--cases prompt-tunning is unknown: did you mean prompt-tuning"),
         ("step_time", ["--no-peers", "--json", "/nowhere/figures.json"], "--json /nowhere/figures.json"),
         ("scaling", ["--axes", "layers=two"], "--axes layers=two"),
-        ("epoch", ["{single}", "--backbone", "{model}", "--split", "test"], "{single} has no split test"),
+        ("epoch", ["{single}", "--backbone", "{model}", "--split", "test"], "{single} has no input0/test.idx"),
         ("preprocess_time", ["--vocab", "none"], "none/encoder.json"),
     ],
 )

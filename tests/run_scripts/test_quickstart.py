@@ -98,13 +98,12 @@ def called(monkeypatch):
     """The tools that are called; of a training, the log is that of its second and last epoch, of which it stops."""
     tools = []
 
-    def call(log, command, on_line=lambda line: None):
+    def call(log, command, on_line=lambda line: ""):
         tools.append(command[0].rsplit("/", 1)[-1])
         lines = LOG if "train" in tools[-1] else [f'test | {{"test_accuracy": "{64.7 + len(tools)}"}}']
         with open(log, "a") as file:
             for line in lines:
-                file.write(f"{STAMP}{line}\n")
-                on_line(f"{STAMP}{line}\n")
+                file.write(f"{STAMP}{line}\n" + on_line(f"{STAMP}{line}\n"))
         (log.parent / "checkpoint_best.pt").write_text("12345")
 
     monkeypatch.setattr(quickstart, "call_logged", call)
@@ -123,9 +122,9 @@ def test_a_run_goes_on_and_is_made_once(tmp_path, called, capsys):
     assert {**row, "seconds_per_epoch": 0} == {"method": "head-only", "accuracy": 66.7, "seconds_per_epoch": 0, **facts}
     assert "head-only        epoch 2/2  loss 0.700  valid accuracy 61.5%  0.0 s\n" in capsys.readouterr().out
     assert finish() == row and called == ["fairseq-train", "fairseq-validate"]
-    # as if it had been interrupted while it was tested: the first epoch's seconds count, and a torn row does not
+    # as if it had been interrupted while it was tested: the first epoch's seconds count
     (folder / "result.json").unlink()
-    (folder / "epochs.jsonl").write_text('{"epoch": 1, "train_seconds": 30.0}\n{"epoch": 2, "trai')
+    (folder / "train.log").write_text("=== epoch 1 took 30.0 s\n=== epoch 2 took 40.0 s\n")
     again = finish()
     assert again["seconds_per_epoch"] == pytest.approx(15, abs=0.5) and again["accuracy"] == 68.7 and len(called) == 4
     (folder / "left over").touch()

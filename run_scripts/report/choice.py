@@ -74,9 +74,9 @@ class Choice:
     @classmethod
     def of(cls, args: argparse.Namespace, **chosen: Any) -> Choice:
         """Return the choice of a command line; ``chosen`` replaces options."""
-        given = {each.name: getattr(args, each.name, None) for each in fields(cls)} | chosen
-        lists = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-        return cls(**{name: value for name, value in lists.items() if value is not None})
+        given: dict[str, Any] = {each.name: getattr(args, each.name, None) for each in fields(cls)} | chosen
+        given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
     @property
     def shown_tasks(self) -> tuple[str, ...]:

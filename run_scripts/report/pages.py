@@ -1,13 +1,13 @@
-"""The tables that a page shows, printed anew from published records: ``python -m run_scripts.report.pages PAGE``.
+"""Print the tables of a page anew from published records: ``python -m run_scripts.report.pages PAGE``.
 
-A mark in the page names the command whose output stands below it, and a test that it still does:
+A mark in the page names the command whose output stands below it; a test runs the command and compares:
 
     <!-- printed by: python -m run_scripts.report run_scripts/results/short.jsonl --table methods --tasks MR -->
     ...
     <!-- end -->
 
-With ``--out FILE.svg --format terminal`` a command draws a figure as well. Files are seen from the folder in which it
-is started.
+With ``--out FILE.svg --format terminal`` a command also draws a figure. Run it in the folder of the project: the paths
+in the marks begin there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MARK = re.compile(
 
 
 def renewed(page: str, drawn: bool = False) -> str:
-    """Return the page, with what each mark's command prints now; ``drawn``: figures are drawn, too."""
+    """Return the page with the present output of its commands; ``drawn``: draw their figures too."""
 
     def printed(mark: re.Match[str]) -> str:
         words = shlex.split(mark["arguments"])
@@ -49,7 +49,11 @@ def renewed(page: str, drawn: bool = False) -> str:
 
 @command_line("run_scripts")
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser("python -m run_scripts.report.pages", description=(__doc__ or "").split(":")[0])
+    parser = argparse.ArgumentParser(
+        "python -m run_scripts.report.pages",
+        description=(__doc__ or "").split(":")[0],
+        epilog="example: python -m run_scripts.report.pages run_scripts/RESULTS.md",
+    )
     parser.add_argument("pages", metavar="PAGE", type=named_path, nargs="+")
     for page in parser.parse_args(argv).pages:
         text = "".join(f"{line}\n" for _, line in Source.file(page).lines())

@@ -22,7 +22,7 @@ DAMAGED = [  # would make a wrong number, or none
     *(("test", 0.75), ("seed", 1.5), ("lr", 0), ("status", None), ("k", 100)),  # 0.75: not what "scores" says
     *(("task", ["MRPC"]), ("task", "CRR"), ("row", "a\nb"), ("setting", "half"), ("selection", "none")),
     *(("metric", "bleu"), ("position", "0"), ("trainable", "many"), ("backbone", {}), ("seconds_per_update", "1")),
-    *(("given_options", [["--fp16"]]), ("dev_curve", [[1]]), ("dev_curve", [[1, NAN]])),
+    *(("dev_curve", [[1]]), ("dev_curve", [[1, NAN]])),
     *(("scores", {"dev": {"f1": 101.0}}), ("transfer", {"QQP": {"metric": "accuracy", "scores": {}, "test": 1}})),
 ]
 

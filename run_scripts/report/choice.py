@@ -93,10 +93,7 @@ class Choice:
         return list(filter(self.shows, known))
 
     def accepts(self, run: Run, prompted: bool = False) -> bool:
-        """Return whether a run agrees; options of prompts pass over runs without prompts.
-
-        ``prompted``: the run has a prompt, even if its record does not say so, as that of a failed run.
-        """
+        """Return whether a run agrees; options of prompts are for runs with one, by their record or ``prompted``."""
         supplementary = "none" if run.get("supplementary_position") is None else str(run["supplementary_position"])
         place = self.position[-1 if kind_of(run["task"]) == PAIRS else 0] if self.position else run.get("position")
         as_asked = self.supplementary_position in (None, supplementary) and run.get("position") == place
@@ -111,13 +108,10 @@ class Choice:
 
     @property
     def with_options(self) -> str:
-        """The filters as the command line has them, for the end of a message's words."""
-        texts = []
-        for name in FILTERS:
-            value = getattr(self, name)
-            values = value if isinstance(value, tuple) else () if value is None else (value,)
-            texts += [" ".join(map(str, (flag_name(name), *values)))] if values else []
-        return f" with {', '.join(texts)}" if texts else ""
+        """The filters as the command line has them, for messages."""
+        given = {flag_name(name): value for name in FILTERS if (value := getattr(self, name))}
+        lists = {name: (value,) if isinstance(value, str) else value for name, value in given.items()}
+        return " with " * bool(given) + ", ".join(" ".join(map(str, (name, *values))) for name, values in lists.items())
 
 
 def check_row(option: str, name: str, rows: Collection[str]) -> None:
@@ -176,15 +170,12 @@ def _label(key: str, run: Run) -> str:
 
 
 def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[str]) -> list[Run]:
-    """Return the runs with one value of each named dimension in each of its groups.
-
-    Of several prompt lengths it is --prompt-length or the paper's. Raises InputError for several values of another
-    dimension.
-    """
+    """Return the runs with one value of each dimension of ``keys`` in each group; raise InputError for several."""
     for key in filter(keys.__contains__, DIMENSIONS):
         settled: list[Run] = []
         for name, group in grouped(runs, partial(_group, key, choice)).items():
             by_value = grouped(group, partial(_value, key))
+            # Of several prompt lengths, --prompt-length or the paper's is taken.
             length = choice.prompt_length or paper().prompt_lengths.get(group[0]["row"])
             wanted = by_value.get(length) if key == "prompt_length" and length else None
             if len(by_value) > 1 and wanted is None:
@@ -209,11 +200,7 @@ KNOWN_LATER = {"method": "method", "read_sha256": "data", TESTED: "tested data"}
 
 
 def check_alike(runs: Collection[Run], results: Results) -> None:
-    """Raise InputError for two finished runs that cannot stand in one table.
-
-    Their settings are of different versions, those of one cell were trained in different ways, or they differ in
-    nothing that a table shows.
-    """
+    """Raise InputError for finished runs of different settings in one table or cell, and for one that stands twice."""
     protocols = sorted(set(map(_protocol, runs)))
     if len(protocols) > 1:
         raise InputError(
@@ -257,10 +244,7 @@ def _differences(one: Run, other: Run, *ignored: str) -> list[str]:
 
 
 def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:
-    """Return the failed runs that a table lacks.
-
-    Their cell has no finished run, or some that were trained alike, but none with the same learning rate and seed.
-    """
+    """Return the failed runs that a table lacks: no finished run of their kind has the same rate and seed."""
     cells = grouped(done, _cell)
     missing = []
     for run in failed:
@@ -276,10 +260,7 @@ def _cell(run: Run) -> tuple[Any, ...]:
 
 
 def is_variant(failed: Run, done: Run) -> bool:
-    """Return whether a failed run belongs to the cell of a finished one, and was to be trained alike.
-
-    A run that failed early does not know all of its settings; those that it lacks count as equal.
-    """
+    """Return whether a failed run belongs to the cell of a finished one, and has the same settings as far as known."""
     return (
         _cell(failed) == _cell(done)
         and _protocol(failed) == _protocol(done)

@@ -99,10 +99,7 @@ COSTS = (
 
 
 def methods_table(results: Results, choice: Choice) -> Table:
-    """Return a line for each row with runs, in the order of the presets; its costs are those of the shown scores.
-
-    A single task has its score and learning rate; each of several tasks has a column.
-    """
+    """Return a line for each row with runs, in the order of the presets; a single task also has its learning rate."""
     if not choice.tasks:
         of_any = replace(choice, tasks=tuple(TASKS))
         done = [run for run in results.runs if has_finished(run) and run["k"] == choice.k and of_any.accepts(run)]
@@ -131,10 +128,7 @@ def methods_table(results: Results, choice: Choice) -> Table:
 
 
 def on_one_hardware(rows: Mapping[str, Collection[Run]]) -> tuple[dict[str, list[Run]], list[str]]:
-    """Return each row's runs on the hardware of most rows, whose seconds and memory compare, and a note on the others.
-
-    Of several such kinds of hardware it is the one with most runs.
-    """
+    """Return each row's runs on the hardware of most rows (of several, with most runs), and a note on the others."""
     counts = Counter(hardware_of(run) for runs in rows.values() for run in runs)
     of_rows = Counter(kind for runs in rows.values() for kind in {hardware_of(run) for run in runs})
     taken = max(counts, key=lambda kind: (of_rows[kind], counts[kind], kind), default="")

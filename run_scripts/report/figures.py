@@ -252,6 +252,8 @@ DEV_SCORES = (
     "to half of the updates, the best and the last; at the learning rate with the best mean dev score"
 )
 BEST = "the checkpoint of each run is that of its own best validation"
+# A batch is limited in tokens, so that the epochs of two seeds may end at different updates.
+SHARED = "a mean is over the validations that all seeds have after the same updates"
 
 
 def curve_of(score: Score) -> list[tuple[float, float]]:
@@ -259,26 +261,6 @@ def curve_of(score: Score) -> list[tuple[float, float]]:
     curves = [dict(run.get("dev_curve") or ()) for run in score.runs]
     shared = set.intersection(*map(set, curves))
     return [(updates, mean(curve[updates] for curve in curves)) for updates in sorted(shared)]
-
-
-def unshared(rows: Mapping[str, RowScores]) -> list[str]:
-    """Return where a mean leaves validations out, and where there are none, as in old records.
-
-    Seeds end an epoch at different updates: a batch is limited in tokens.
-    """
-    parts, silent = [], []
-    for row, of_row in rows.items():
-        for task, score in of_row.items():
-            most = max(len(run.get("dev_curve") or ()) for run in score.runs)
-            if not most:
-                silent.append(f"{row} on {task}")
-            elif (shared := len(curve_of(score))) < most:
-                parts.append(f"{row} on {task} has {shared} of {most}")
-    said = {
-        "validations that not all seeds have after the same updates are left out": parts,
-        "no line, as the records do not say the dev score over the updates": silent,
-    }
-    return [f"{what}: {'; '.join(places)}" for what, places in said.items() if places]
 
 
 def curve_chart(results: Results, choice: Choice) -> Chart:
@@ -295,7 +277,9 @@ def curve_chart(results: Results, choice: Choice) -> Chart:
         panels.append(Panel(task_label(task, choice.k), "updates", "mean dev score (x100)", series))
         groups.append([[task, name, *_curve_cells(rows[name].get(task), curve)] for name, curve in curves.items()])
     how = DEV_SCORES.format(", ".join(map(str, scope.seeds)))
-    notes, more = [how, BEST, *figure_warnings(scope, unshared(rows))], protocol(scope, tasks)
+    silent = [f"{name} on {task}" for name, row in rows.items() for task, score in row.items() if not curve_of(score)]
+    unknown = [f"no line, as validations are not on record or at other updates for each seed: {'; '.join(silent)}"]
+    notes, more = [how, BEST, *figure_warnings(scope, unknown if silent else ())], [SHARED, *protocol(scope, tasks)]
     return Chart(panels, Table("Dev scores over the updates", 2, HEADER, groups, notes, more))
 
 

@@ -33,10 +33,7 @@ def mean_test(row: RowScores, tasks: Collection[str]) -> float | None:
 
 
 def std_of_mean(row: RowScores, tasks: Collection[str]) -> float | None:
-    """Return the sample standard deviation over seeds of the mean test score over ``tasks``.
-
-    None where a task is missing or has other seeds than the first, and for a single seed.
-    """
+    """Return the sample standard deviation over seeds of the mean over ``tasks``; None unless all have the same."""
     if any(task not in row for task in tasks) or len({row[task].seeds for task in tasks}) != 1:
         return None
     of_seeds = [mean(run["test"] for run in runs) for runs in zip(*(row[task].runs for task in tasks))]
@@ -53,15 +50,12 @@ OVER = {"runs": "pairs of the same task and seed", "tasks": "tasks, of each the 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The mean difference of a row to another over n pairs, x100, and its two-sided p value.
-
-    ``corrected``: p among the values of other rows, see ``correct``; NaN where it is not known.
-    """
+    """The mean difference of a row to another over n pairs, x100, with its two-sided p; NaN where it is not known."""
 
     difference: float
     p: float
     n: int
-    corrected: float = math.nan
+    corrected: float = math.nan  # p among those of other rows, see ``correct``
 
     def __str__(self) -> str:
         if not self.n:

@@ -164,10 +164,7 @@ CHOSEN_BY = (
 def find_runs(
     spec: Compared, results: Results, choice: Choice
 ) -> tuple[Scope, dict[str, RowScores], tuple[str, ...], list[str]]:
-    """Return the runs of a table or figure, their scores by row, the columns of --tasks, and notes.
-
-    Raises InputError where no record has the metric.
-    """
+    """Return the runs, scores by row, columns of --tasks, and notes; raise InputError if no run has the metric."""
     columns = asked_columns(spec.columns, choice)
     of_rows = [run for run in _by_metric(spec, results) if not spec.rows or spec.parts(run["row"])]
     silent = [run for run in of_rows if run["test"] is None and has_finished(run)]

@@ -114,6 +114,5 @@ def test_means_over_the_seeds_at_the_chosen_rate(tmp_path):
     assert found.table.lines[0] == ["CR", "adapter", "0.001", "55.0", "72.0", "81.0", "30", "65.0", "40"]
     assert found.table.lines[-1] == ["MR", "lora", *["missing"] * 7]
     assert found.table.notes[-1].startswith(
-        "validations that not all seeds have after the same updates are left out: adapter on CR has 4 of 5. "
-        "no line, as the records do not say the dev score over the updates: lora on MR. "
+        "no line, as validations are not on record or at other updates for each seed: lora on MR. "
     )

@@ -122,10 +122,10 @@ def check_row(option: str, name: str, rows: Collection[str]) -> None:
 
 def asked_columns(columns: Iterable[str], choice: Choice) -> tuple[str, ...]:
     """Return the columns whose task, or both tasks, stand in --tasks."""
-    found = tuple(name for name in columns if not choice.tasks or {*name.split(ARROW)} <= {*choice.tasks})
-    if not found:
+    shown = tuple(name for name in columns if not choice.tasks or {*name.split(ARROW)} <= {*choice.tasks})
+    if not shown:
         raise InputError(f"--tasks {' '.join(choice.tasks)}: choose from the columns {', '.join(columns)}")
-    return found
+    return shown
 
 
 def only_architecture(runs: Iterable[Run], results: Results) -> str | None:
@@ -225,22 +225,22 @@ def _protocol(run: Run) -> int:
 
 def _differences(one: Run, other: Run, *ignored: str) -> list[str]:
     """Return the settings in which two runs of a cell differ, without ``ignored`` options."""
-    found = []
+    differences = []
     for name in CHOSEN:
         if one.get(name) != other.get(name):
-            found.append(f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}")
+            differences.append(f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}")
     for name in STARTS:
         if bool(one.get(name)) != bool(other.get(name)):
-            found.append(f"{name.replace('_', ' ')}, which one of them has")
+            differences.append(f"{name.replace('_', ' ')}, which one of them has")
     for name, words in KNOWN_LATER.items():
         values = [one.get(name), other.get(name)]
         if None not in values and values[0] != values[1]:
-            found.append(f"{words} {' and '.join(str(value)[:16] for value in values)}")
+            differences.append(f"{words} {' and '.join(str(value)[:16] for value in values)}")
     if None in (one.get("given_options"), other.get("given_options")):
-        return found
+        return differences
     differing = {*asked_options(one).items()} ^ {*asked_options(other).items()}
     shown = {f"{name} {value}".strip() for name, value in differing if name not in SAME_RESULT | {*ignored}}
-    return [*found, *sorted(shown)]
+    return [*differences, *sorted(shown)]
 
 
 def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:

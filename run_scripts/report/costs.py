@@ -121,9 +121,9 @@ def methods_table(results: Results, choice: Choice) -> Table:
         groups.append([[name, *cells, *_costs(results, name, runs[name], timed[name])]])
     labels = [task_label(task, choice.k) for task in choice.tasks]
     header = ["method", *(["test", "lr"] if len(labels) == 1 else labels), *COST_HEADER]
-    told = in_one_line([*left_out, *warnings(scope, scope.rows("k", "row"))])
+    warned = in_one_line([*left_out, *warnings(scope, scope.rows("k", "row"))])
     more = [*COSTS[1:], *protocol(scope, choice.tasks)]
-    notes = [score_note(scope, "test"), COSTS[0], *told]
+    notes = [score_note(scope, "test"), COSTS[0], *warned]
     return Table(f"Methods on {', '.join(labels)}", 1, header, groups, notes, more)
 
 

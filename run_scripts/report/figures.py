@@ -59,8 +59,8 @@ def average_notes(scope: Scope, tasks: Collection[str], of_kinds: bool = False) 
     if not of_kinds or not all(means.values()):
         means = {"": list(tasks)}
     over = ",".join(f"{kind} over {', '.join(named)}" for kind, named in means.items())
-    said = f"scores: means{over}; a row without one of them is missing"
-    return [score_note(scope), said, *figure_warnings(scope)]
+    means_note = f"scores: means{over}; a row without one of them is missing"
+    return [score_note(scope), means_note, *figure_warnings(scope)]
 
 
 def figure_warnings(scope: Scope, more: Iterable[str] = ()) -> list[str]:
@@ -224,7 +224,7 @@ def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis:
 
 def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
     """Return the scores of rows against the number in their names."""
-    scope, rows, tasks, said = find_runs(spec, results, choice)
+    scope, rows, tasks, further_notes = find_runs(spec, results, choice)
     places = {place: name for name in choice.pick(rows) if (place := spec.parts(name)) is not None}
     numbers = sorted({number for _, number in places})
     panels, groups, means = [], [], []
@@ -240,7 +240,7 @@ def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
         panels.append(Panel(over, spec.xlabel, "mean test score (x100)", series, whole=True))
         means += [f"{over}: mean of {', '.join(columns)}"] if spec.averages else []
     header, more = ["method", "task", *map(str, numbers)], [*means, spec.xlabel, *protocol(scope, (), "")]
-    notes = [f"{settings_note(scope)}, {CHOSEN_BY}", *said]
+    notes = [f"{settings_note(scope)}, {CHOSEN_BY}", *further_notes]
     return Chart(panels, Table(spec.heading, 2, header, groups, notes, more))
 
 

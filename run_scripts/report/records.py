@@ -144,8 +144,8 @@ def read_results(place: Path) -> Results:
     kinds: dict[str, list[Run]] = {"runs": [], "continued": [], "supplementary": []}
     for run in read_records(path):
         if key := damaged_key(run):
-            said = f"{key} {str(run[key])[:80]!r}" if key in run else f"no {key}"
-            raise InputError(f"{path}: run {run['run']} has a damaged record, {said}: repeat it or remove its line")
+            problem = f"{key} {str(run[key])[:80]!r}" if key in run else f"no {key}"
+            raise InputError(f"{path}: run {run['run']} has a damaged record, {problem}: repeat it or remove its line")
         backbone = run.get("backbone") or ""  # a run that failed may know the path alone, or neither
         known = backbone if isinstance(backbone, dict) else {"path": backbone, "sha256": ""}
         kind = "supplementary" if run.get("supplementary") else "runs"

@@ -151,12 +151,12 @@ def schedule_options(experiment: Experiment, splits: Splits) -> list[str]:
         *("--batch-size-valid", str(VALID_BATCH), "--max-tokens-valid", str(VALID_BATCH * MAX_POSITIONS)),
         *(*limits, *(["--max-update", str(most)] if most else [])),
     ]
-    given = option_value(experiment, "--lr-scheduler") or DECAY
-    if given != DECAY and experiment.warm_up is not None:
+    scheduler = option_value(experiment, "--lr-scheduler") or DECAY
+    if scheduler != DECAY and experiment.warm_up is not None:
         raise InputError(
-            f"warm_up {experiment.warm_up} is for --lr-scheduler {DECAY}, not {given}: leave one of them out"
+            f"warm_up {experiment.warm_up} is for --lr-scheduler {DECAY}, not {scheduler}: leave one of them out"
         )
-    if given != DECAY or not trains_whole_model(experiment) and experiment.warm_up is None:
+    if scheduler != DECAY or not trains_whole_model(experiment) and experiment.warm_up is None:
         return [*options, "--lr-scheduler", "fixed"]
     rising = WARM_UP if experiment.warm_up is None else experiment.warm_up
     updates = batches_of_epoch(experiment, splits.folder, batch) * epochs

@@ -54,13 +54,13 @@ def train(command: list[str], log: Path, echo: bool) -> None:
             last = line.strip() if line.strip() and not line.startswith("===") else last
 
         write(f"{STARTED}{time.strftime(STAMP)} {shlex.join(command)}\n")
-        status = follow([sys.executable, "-m", module("run_scripts.run.fairseq_train"), *command[1:]], write)
+        status = run_child([sys.executable, "-m", module("run_scripts.run.fairseq_train"), *command[1:]], write)
         write(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n")
     if status:
         raise InputError(f"fairseq-train ended with status {status}: {last} (log: {log})")
 
 
-def follow(command: Sequence[str], on_line: Callable[[str], None], folder: Path | None = None) -> int:
+def run_child(command: Sequence[str], on_line: Callable[[str], None], folder: Path | None = None) -> int:
     """Run a child that ends with this process, pass its lines to ``on_line`` as they come, and return its status."""
     child = subprocess.Popen(
         command,
@@ -105,7 +105,7 @@ def training_facts(log: Path) -> dict[str, Any]:
     """
     attempts = log.read_text("utf-8", "replace").split(STARTED)[1:]
     text = "".join(attempts)
-    used = dict.fromkeys(name for each in attempts if DEVICES in each for name in GPU_NAME.findall(each) or ["CPU"])
+    devices = dict.fromkeys(name for each in attempts if DEVICES in each for name in GPU_NAME.findall(each) or ["CPU"])
     total, free = GPU_TOTAL.search(text), GPU_FREE.findall(text)
     peaks = [float(mib) for mib, _ in PEAK.findall(text)]
     if total and free and not any(device == "GPU" for _, device in PEAK.findall(text)):
@@ -114,7 +114,7 @@ def training_facts(log: Path) -> dict[str, Any]:
         "seconds": round(sum(map(_seconds, attempts)), 1),
         "seconds_per_update": seconds_per_update(log),
         "peak_mib": max(peaks, default=None),
-        "hardware": ", ".join(used) or None,
+        "hardware": ", ".join(devices) or None,
     }
 
 
@@ -130,8 +130,10 @@ def seconds_per_update(log: Path) -> float | None:
 
 def dev_curve(log: Path, metric: str) -> list[list[float]]:
     """Return [updates, dev score] of every validation, x100 and rounded to 0.1 by fairseq."""
-    found = re.findall(VALIDATED.format(metric), log.read_text("utf-8", "replace"))
-    return [[updates, score] for updates, score in {int(updates): float(score) for score, updates in found}.items()]
+    validations = re.findall(VALIDATED.format(metric), log.read_text("utf-8", "replace"))
+    return [
+        [updates, score] for updates, score in {int(updates): float(score) for score, updates in validations}.items()
+    ]
 
 
 def _seconds(attempt: str) -> float:

@@ -97,9 +97,9 @@ def check_folder(option: str, task: Task, folder: DataFolder) -> None:
 
     Scores on another task's folder would be reported as scores of this task.
     """
-    found = preprocess_facts(str(folder.path)).task
-    if found is not None and found.lower() != task.name.lower():
-        raise InputError(f"{option} {folder.path} is of {found}, not {task.name}: name a folder of {task.name}")
+    recorded = preprocess_facts(str(folder.path)).task
+    if recorded is not None and recorded.lower() != task.name.lower():
+        raise InputError(f"{option} {folder.path} is of {recorded}, not {task.name}: name a folder of {task.name}")
     pairs = len(folder.inputs) == 2
     labels = [ENTAILED, NOT_ENTAILED] if pairs and not task.pairs else list(task.labels)  # --efl makes pairs
     if sorted(folder.label_names) != sorted(labels) or task.pairs > pairs:

@@ -127,10 +127,6 @@ def by_task(value: Any) -> Any:
     return {name: [other for other in value if str(other).lower() != name.lower()] for name in TASKS}
 
 
-def once_each(tasks: list[str]) -> list[str]:
-    return list(dict.fromkeys(tasks))
-
-
 Kind = TypeVar("Kind")
 Several = Annotated[list[Kind], Field(min_length=1)]
 Text = Annotated[str, AfterValidator(printable)]
@@ -146,7 +142,8 @@ Method = Annotated[Text, AfterValidator(lambda name: find_preset(name).name)]  #
 Folders = Text | dict[TaskName, Text]  # a folder of TASK-bin folders, or a folder for each task
 Setting = str | int | float | bool
 Options = Annotated[dict[str, Setting | list[Setting]], AfterValidator(hyphenated)]
-OtherTasks = Annotated[dict[TaskName, Annotated[list[TaskName], AfterValidator(once_each)]], BeforeValidator(by_task)]
+OnceEach = Annotated[list[TaskName], AfterValidator(lambda tasks: list(dict.fromkeys(tasks)))]
+OtherTasks = Annotated[dict[TaskName, OnceEach], BeforeValidator(by_task)]
 
 
 class Place(NamedTuple):
@@ -249,12 +246,12 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
     Raises InputError for a file that is no YAML, an unknown or repeated key, a wrong value, and an option that only
     ``changes`` may give.
     """
-    found = read_yaml(path.read_bytes(), str(path))
-    of_file = list(_options_within(found))
+    document = read_yaml(path.read_bytes(), str(path))
+    of_file = list(_options_within(document))
     for change in changes:
-        _apply(change, found)
+        _apply(change, document)
     try:
-        sweep = Sweep.model_validate(found)
+        sweep = Sweep.model_validate(document)
     except ValidationError as error:
         raise InputError(f"{path}: {_first_of(error)}") from None
     for name, value in of_file:

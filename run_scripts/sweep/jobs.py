@@ -216,12 +216,12 @@ def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
     Those of a backbone come together, so that its file stays in the system's memory.
     """
     records = {record["run"]: record for record in read_records(results)}
-    left = [run for run, experiment in runs.items() if not _has_ended(records.get(run, {}), experiment)]
+    left = [run for run, experiment in runs.items() if not has_ended(records.get(run, {}), experiment)]
     backbones = list(dict.fromkeys(runs[run].backbone for run in left))
     return sorted(left, key=lambda run: backbones.index(runs[run].backbone))
 
 
-def _has_ended(record: Record, experiment: Experiment) -> bool:
+def has_ended(record: Record, experiment: Experiment) -> bool:
     return has_diverged(record) or record.get("status") == "done" and not unanswered(record, experiment)
 
 

@@ -156,7 +156,7 @@ def _group(key: str, choice: Choice, run: Run) -> str:
         return f"{row} on {kind_of(run['task'])}"
     if key != "backbone":
         return setting if key == "selection" else row
-    if supplementary is not None:  # such training makes backbones of its own
+    if supplementary is not None:  # such training makes further backbones
         return f"{row} after supplementary training with position {supplementary}"
     return row if choice.backbone else setting
 

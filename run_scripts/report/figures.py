@@ -96,7 +96,7 @@ def parameter_chart(results: Results, choice: Choice) -> Chart:
 
 
 def _point(parameters: int | None, score: float | None) -> list[Point]:
-    """Return no point where one is not known, nor for 0 parameters, which a logarithmic axis has no place for."""
+    """Return a point if both are known; a logarithmic axis cannot show 0 parameters."""
     return [(parameters, score)] if parameters and score is not None else []
 
 

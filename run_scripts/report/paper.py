@@ -32,7 +32,7 @@ class Printed:
     std: dict[str, float] = field(default_factory=dict)
     avg: float | None = None  # the printed average over all columns, of scores
     voting: float | None = None  # and of votes
-    texts: dict[str, str] = field(default_factory=dict)  # column of ``beside`` -> what is printed there
+    texts: dict[str, str] = field(default_factory=dict)  # column of ``beside`` -> printed text
 
     @property
     def says_something(self) -> bool:

@@ -121,7 +121,7 @@ class Results:
 
     @property
     def folder(self) -> Path:
-        """What paths of predictions and logs are relative to."""
+        """The folder from which the paths of predictions and logs lead."""
         return results_file(self.place).parent
 
     def log(self, run: Run) -> Path | None:
@@ -163,7 +163,7 @@ def grouped(runs: Iterable[AnyRun], key: Callable[[AnyRun], Key]) -> dict[Key, l
     return dict(groups)
 
 
-# --- what is asked of a run ----------------------------------------------------------------------
+# --- properties of a run -------------------------------------------------------------------------
 
 
 def has_finished(run: Run) -> bool:

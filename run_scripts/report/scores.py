@@ -125,7 +125,9 @@ class Votes:
     """Votes over the predictions that runs left in a folder."""
 
     folder: Path
-    problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # why there is no vote -> cells
+    problems: dict[str, list[str]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # reason for a missing vote -> cells
 
     @property
     def notes(self) -> list[str]:
@@ -161,7 +163,7 @@ class Votes:
         with np.load(path, allow_pickle=False) as arrays:
             predictions, targets = arrays["test"], arrays["test_targets"]
             number, em, f1 = (arrays.get(f"test_{name}") for name in ("question", "em", "f1"))
-        # One finite number for each example: a NaN would win or lose every vote.
+        # Each example needs one finite number: NaN would win or lose every vote.
         found = [array for array in (predictions, targets, number, em, f1) if array is not None]
         if not targets.size or any(array.shape != (targets.size,) or not np.isfinite(array).all() for array in found):
             raise ValueError(path)

@@ -233,7 +233,7 @@ EXAMPLE = "QQP → MRPC: trained on QQP, tested on MRPC; labels matched by what 
 def answers(results: Results) -> Iterator[Run]:
     """Yield a run for each score on another task: its task is ``QQP → MRPC``, its metric and test score MRPC's.
 
-    A failed run counts for each task that others of its own task have answered.
+    A failed run counts for each task that other runs of the same task have answered.
     """
     for task, runs in grouped((run for run in results.runs if run["k"] is None), itemgetter("task")).items():
         answered = sorted({other for run in runs for other in run.get("transfer") or ()})

@@ -180,7 +180,7 @@ def number_given(experiment: Experiment, name: str, usual: int) -> int:
     """Return a whole number from the experiment's further options, or ``usual``; raise InputError for another text."""
     value = option_value(experiment, name) or str(usual)
     if not value.isdecimal():
-        raise InputError(f"{name} {value} is no whole number: give one, such as {usual}")
+        raise InputError(f"{name} {value} is not a whole number: give one, such as {usual}")
     return int(value)
 
 

@@ -289,16 +289,6 @@ def continued(experiments: Iterable[Experiment], ks: Sequence[int]) -> Iterator[
         pairs = zip(("", *words), words)
         options = tuple(word for before, word in pairs if before != START and word.partition("=")[0] != START)
         for (task, data), k in product(zip(experiment.eval_tasks, experiment.eval_data), ks):
-            yield replace(
-                experiment,
-                task=task,
-                data=data,
-                k=k,
-                source_task=experiment.task,
-                source_run=experiment.run,
-                init_prompts_from=None,
-                init_head_from=None,
-                eval_tasks=(),
-                eval_data=(),
-                options=options,
-            )
+            source: dict[str, Any] = {"source_task": experiment.task, "source_run": experiment.run}
+            unset: dict[str, Any] = {**dict.fromkeys(STARTS), **dict.fromkeys(AFTERWARDS, ())}
+            yield replace(experiment, task=task, data=data, k=k, options=options, **source, **unset)

@@ -65,7 +65,7 @@ def _parts(kind: Any) -> set[Any]:
 def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a command line: {"fp16": True, "amp": False, "dropout": 0} -> --fp16 --dropout 0.
 
-    Raises InputError for a false that is no flag's: without the option, its default would count.
+    Raises InputError where an option is false and not a flag: if it were left out, its default would count.
     """
     words = []
     for name, value in options.items():
@@ -77,7 +77,7 @@ def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
         elif value:
             words.append(option)
         elif bool not in types:
-            raise InputError(f"options: {name} false: this option is no flag: write its value")
+            raise InputError(f"options: {name} false: only a flag can be false: write its value")
     return tuple(words)
 
 
@@ -90,7 +90,7 @@ def check_from_file(name: str, value: Any, where: str) -> None:
     types = declared_types().get(option, {Any})
     numbers = is_numbers(value)
     text = bool(types & {str, Any}) and not (numbers and Any in types)
-    # To argparse, a text that begins with a dash and a space is no option.
+    # argparse does not take a dash and a space for the beginning of an option.
     option_like = isinstance(value, str) and value.startswith("-") and value[1:2].strip() and not numbers
     if option not in RESERVED and (text and option not in READ_HERE or option_like):
         near = "" if option in declared_types() else did_you_mean(option, declared_types())

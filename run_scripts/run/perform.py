@@ -217,7 +217,7 @@ def judged(
     questions = folder.questions(split)
     answers, targets = numbered(predict_split(model, task, split), questions if facts.by_choice else None)
     if targets is None:
-        raise InputError(f"{folder.path} has no labels of {split}: preprocess it with them")
+        raise InputError(f"{folder.path} has no labels of {split}: preprocess it with labels")
     macro = {} if facts.regression or facts.by_choice else macro_scores(answers, targets)
     arrays: dict[str, Any] = {name: answers, f"{name}_targets": targets}
     if questions is not None:

@@ -59,45 +59,36 @@ def config_file(text: str) -> Path:
     for path in (Path(text), CONFIGS / text):
         if path.is_file():
             return path
-    raise argparse.ArgumentTypeError(f"{text} is no file, nor is run_scripts/configs/{text}: name one of them")
+    raise argparse.ArgumentTypeError(f"{text} is not a file, here or in run_scripts/configs: name one that is there")
 
 
 def pair(text: str) -> str:
     """Return a KEY=VALUE, for argparse."""
     if "=" not in text:
-        raise argparse.ArgumentTypeError(f"{text} is no KEY=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return text
 
 
 @command_line("run_scripts", "the same command goes on")
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        failed = command(args)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    if failed:
-        sys.exit(1)
-
-
-def command(args: argparse.Namespace) -> int:
-    """Check everything, then make the runs; return the number of failed ones."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends our jobs, as an interruption does
     if args.slurm and args.cluster != "slurm":
         raise InputError("--slurm goes with --cluster slurm: leave it out")
     results = (args.results or Path("results") / name_of(args.config)).absolute()
-    named = [(key, getattr(args, key)) for key in ("eval_tasks", "eval_k")]
-    sweep = read_sweep(args.config, [*(f"{key}=[{','.join(words)}]" for key, words in named if words), *args.set])
+    lists = [(key, getattr(args, key)) for key in ("eval_tasks", "eval_k")]
+    sweep = read_sweep(args.config, [*(f"{key}=[{','.join(words)}]" for key, words in lists if words), *args.set])
     first, second = first_stage(sweep), experiments(sweep, {})
+    # All runs are checked before the first one is started.
     check([*first.values(), *second, *continued(second, sweep.eval_k)])
     if sweep.supplementary is not None and "head" in sweep.supplementary.keep:
         check_heads(first.values(), second)
     if args.dry_run:
-        show(sweep, first, results)
-        return 0
+        return show(sweep, first, results)
     with held(results):
         cluster = CLUSTERS[args.cluster](results / "jobs", args.jobs, args.slurm)
-        return run(sweep, first, second, results, cluster)
+        if run(sweep, first, second, results, cluster):
+            sys.exit(1)
 
 
 def name_of(config: Path) -> Path:

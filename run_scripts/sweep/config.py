@@ -48,7 +48,7 @@ MOST_VALUES = 10_000
 def read_yaml(source: str | bytes, where: str) -> Any:
     """Return the plain values, lists and mappings of a YAML text.
 
-    Raises InputError where it is no YAML, a key stands twice, or aliases make it stand for too much.
+    Raises InputError where it is not YAML, a key stands twice, or aliases make it stand for too much.
     """
     try:
         loader = yaml.SafeLoader(source)
@@ -60,7 +60,7 @@ def read_yaml(source: str | bytes, where: str) -> Any:
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
-        raise InputError(f"{where} is no YAML: {' '.join(str(error).split())}") from None  # also "!!bool maybe"
+        raise InputError(f"{where} is not YAML: {' '.join(str(error).split())}") from None  # also "!!bool maybe"
 
 
 def _count_values(node: yaml.Node, counted: dict[yaml.Node, int]) -> int:
@@ -115,7 +115,7 @@ def hyphenated(options: dict[str, Any]) -> dict[str, Any]:
     for name, value in options.items():
         option = name.replace("_", "-")
         if OPTION.fullmatch(option) is None or option in found:
-            raise ValueError(f"{option!r} is no option, or stands twice: write OPTION: VALUE, without --")
+            raise ValueError(f"{option!r} is not an option, or stands twice: write OPTION: VALUE, once and without --")
         found[option] = value
     return found
 
@@ -170,7 +170,7 @@ class Keys(BaseModel):
     @classmethod
     def _known(cls, found: Any) -> Any:
         if not isinstance(found, dict):
-            raise ValueError(f"{found!r} is no mapping of keys to values")
+            raise ValueError(f"{found!r} is not a mapping: write KEY: VALUE")
         known = one_of(cls.model_fields, "key ")
         for name in found:
             if name != known(name):  # pydantic would pass over Seeds
@@ -243,7 +243,7 @@ class Sweep(Keys):
 def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
     """Return the sweep of a file; ``changes``: KEY=VALUE that replace its values, KEY.KEY within a mapping.
 
-    Raises InputError for a file that is no YAML, an unknown or repeated key, a wrong value, and an option that only
+    Raises InputError for a file that is not YAML, an unknown or repeated key, a wrong value, and an option that only
     ``changes`` may give.
     """
     document = read_yaml(path.read_bytes(), str(path))
@@ -296,7 +296,7 @@ def _check(sweep: Sweep, path: str) -> None:
     """Raise InputError where keys contradict each other."""
     strange = sorted(set(sweep.lr_seeds or ()) - set(sweep.seeds))
     if strange:
-        raise InputError(f"{path}: lr_seeds {sweep.lr_seeds}: seeds has no {strange[0]}: add it there")
+        raise InputError(f"{path}: lr_seeds {sweep.lr_seeds}: seeds lacks {strange[0]}: add it there")
     answered = any((sweep.eval_tasks or {}).get(name) for name in sweep.tasks)
     if (sweep.eval_k or sweep.eval_tasks is not None) and not answered:
         raise InputError(

@@ -69,7 +69,7 @@ class Local:
         self.running: dict[int, LocalJob] = {}  # by slot, a part of the machine
 
     def start(self, request: Request) -> LocalJob | None:
-        """Start a job, or return None where there is no room for one now."""
+        """Start a job; return None while all slots are taken."""
         self.running = {slot: job for slot, job in self.running.items() if not job.done()}
         slot = next((slot for slot in range(self.jobs) if slot not in self.running), None)
         if slot is None:
@@ -144,7 +144,7 @@ class Slurm:
         self.running: list[submitit.Job[Record]] = []
 
     def start(self, request: Request) -> SlurmJob | None:
-        """Submit or take over a job, or return None where there is no room for one now."""
+        """Submit or take over a job; return None while as many are under way as may be."""
         self.running = [job for job in self.running if not job.done()]
         if len(self.running) >= self.jobs:
             return None

@@ -16,7 +16,7 @@ from preprocess.tasks import find_task
 from ..report.choice import choose
 from ..report.records import grouped, has_finished
 from ..run.command import learning_rates, with_few_shot_input
-from ..run.experiment import Experiment, with_others
+from ..run.experiment import STARTS, Experiment, with_others
 from ..run.options import checked, flags
 from ..run.records import read_records
 from .config import Row, Supplementary, Sweep
@@ -61,8 +61,8 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
             )
             checkpoint = trained.get(Variant(row.label, length, place.supplementary))
             if checkpoint is not None and sweep.supplementary is not None:
-                kept: dict[str, Any] = {f"init_{part}_from": checkpoint for part in sweep.supplementary.keep}
-                run = replace(run, backbone=checkpoint, **kept)
+                starts: dict[str, Any] = {f"init_{part}_from": checkpoint for part in sweep.supplementary.keep}
+                run = replace(run, backbone=checkpoint, **starts)
             others = {other: _folder(data, other) for other in (sweep.eval_tasks or {}).get(task, [])}
             run = with_others(run, "eval_tasks", others).absolute()
             run = replace(run, position=run.best_position if place.downstream == "best" else place.downstream)
@@ -81,22 +81,12 @@ def _basis(
             given = f"the option prompt-length {options['prompt-length']} of {row.label}"
             raise InputError(f"prompt_lengths and {given}: leave one of them out")
         options["prompt-length"] = length
-    return Experiment(
-        task=task,
-        method=row.method,
-        row=row.label,
-        lr=0.0,
-        seed=0,
-        arch=sweep.arch,
-        data=_folder(data, task),
-        backbone=row.backbone or sweep.backbone,
-        init_prompts_from=row.init_prompts_from,
-        init_head_from=row.init_head_from,
-        batch_size=limits.batch_size,
-        max_epoch=limits.max_epoch,
-        max_update=limits.max_update,
-        options=checked(flags(options)),
+    run = Experiment(
+        task, row.method, 0.0, 0, _folder(data, task), row.backbone or sweep.backbone, sweep.arch, row.label
     )
+    starts = {name: getattr(row, name) for name in STARTS}
+    length_of = {name: getattr(limits, name) for name in ("batch_size", "max_epoch", "max_update")}
+    return replace(run, **starts, **length_of, options=checked(flags(options)))
 
 
 def _folder(data: str | dict[str, str], task: str) -> str:
@@ -115,7 +105,7 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
     how = sweep.supplementary
     if how is None:
         return {}
-    found: dict[Variant, Experiment] = {}
+    runs: dict[Variant, Experiment] = {}
     for row, length in product(sweep.rows, sweep.prompt_lengths):
         for position in (place.supplementary for place in row.positions or sweep.positions):
             if position is None:
@@ -124,13 +114,13 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
                 raise InputError(f"supplementary.keep {how.keep}: {row.label} has no prompts: write keep: []")
             run = _basis(sweep, row, length, how.task, {how.task: how.data}, how).absolute()
             run = replace(run, supplementary=True, position=position, seed=how.seed)
-            found[Variant(row.label, length, position)] = replace(run, lr=how.lr or learning_rates(run)[0])
-    if not found:
+            runs[Variant(row.label, length, position)] = replace(run, lr=how.lr or learning_rates(run)[0])
+    if not runs:
         raise InputError(
-            "supplementary has no effect where no positions are [position in supplementary training, position in the "
-            "task]: write such, or leave it out"
+            "supplementary needs positions of the kind [position in supplementary training, position in the task]: "
+            "write one, or leave supplementary out"
         )
-    return found
+    return runs
 
 
 # --- learning rates that some seeds choose, so that the others need one run each --------------------------------------

@@ -181,16 +181,18 @@ def _setting(runs: Collection[Run], key: str) -> str:
 def options_note(runs: Collection[Run]) -> list[str]:
     """Return the options of fairseq-train besides the paper's settings: those of all runs, then those of some."""
     shared = _shared_options(runs)
-    of_some = by_row(runs, lambda cell: " ".join(sorted(_shared_options(cell) - shared)))
-    parts = [f"{places}: {options}" for options, places in where(of_some).items() if options]
-    parts = [" ".join(sorted(shared)), *parts] if shared else parts
+
+    def others(cell: list[Run]) -> str:  # the length of prompts stands beside their position
+        return " ".join(sorted(each for each in _shared_options(cell) - shared if not each.startswith(LENGTH)))
+
+    parts = [" ".join(sorted(shared))] if shared else []
+    parts += [f"{places}: {options}" for options, places in where(by_row(runs, others)).items() if options]
     return [f"options besides the paper's: {'; '.join(parts)}"] if parts else []
 
 
 def _shared_options(runs: Iterable[Run]) -> set[str]:
-    """Return the options of all runs; the length of prompts stands beside their position."""
-    asked = (asked_options(run).items() for run in runs)
-    return set.intersection(*({f"{name} {value}".strip() for name, value in of if name != LENGTH} for of in asked))
+    options = (asked_options(run).items() for run in runs)
+    return set.intersection(*({f"{name} {value}".strip() for name, value in of_run} for of_run in options))
 
 
 def hardware_note(runs: Iterable[Run]) -> list[str]:

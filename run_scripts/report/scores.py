@@ -125,9 +125,7 @@ class Votes:
     """Votes over the predictions that runs left in a folder."""
 
     folder: Path
-    problems: dict[str, list[str]] = field(
-        default_factory=lambda: defaultdict(list)
-    )  # reason for a missing vote -> cells
+    problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # reason -> cells without a vote
 
     @property
     def notes(self) -> list[str]:

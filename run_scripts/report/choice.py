@@ -111,7 +111,8 @@ class Choice:
         """The filters as the command line has them, for messages."""
         given = {flag_name(name): value for name in FILTERS if (value := getattr(self, name))}
         lists = {name: (value,) if isinstance(value, str) else value for name, value in given.items()}
-        return " with " * bool(given) + ", ".join(" ".join(map(str, (name, *values))) for name, values in lists.items())
+        texts = [" ".join(map(str, (name, *values))) for name, values in lists.items()]
+        return f" with {', '.join(texts)}" if texts else ""
 
 
 def check_row(option: str, name: str, rows: Collection[str]) -> None:
@@ -409,6 +410,6 @@ def _remedy(runs: Iterable[Run], choice: Choice, ks: Collection[int | None], by_
     if tasks and not choice.tasks:
         return f"its runs are on other tasks, give --tasks {' '.join(tasks)}"
     if any(others):
-        option = "give --k" if by_option else "which --table 3 and --table methods --k show"
-        return f"its few-shot runs have K = {', '.join(str(k) for k in others if k)}, {option}"
+        remedy = "give --k" if by_option else "run full ones, or see the report's --table 3 or --table methods --k"
+        return f"its few-shot runs have K = {', '.join(str(k) for k in others if k)}, {remedy}"
     return "leave --k out" if others and by_option else "run it first"

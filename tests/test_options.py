@@ -37,7 +37,7 @@ def test_an_empty_path_is_not_the_current_folder(capsys):
     """A shell makes it of a variable that is not set."""
     for command, words, option in (
         (preprocess, ["mine", "--from-tsv", "train=x.tsv", "--text-columns", "a"], "--out"),
-        (sweep.main, ["smoke", "--dry-run"], "--results"),
+        (sweep.main, ["smoke.yaml", "--dry-run"], "--results"),
         (predict.main, ["--path", "x.pt", "--text", "x.txt"], "--out"),
     ):
         with pytest.raises(SystemExit):

@@ -1,5 +1,5 @@
 """The paper's tables and figures out of finished runs: ``python -m run_scripts.report --help``.
 
-A number passes through records, paper, choice, render, scores, notes, tables, costs, figures and pages; each of these
-files imports those before it only.
+A number passes through records, paper, choice, render, scores, notes, tables, costs, figures and pages, in this order
+of imports.
 """

@@ -38,47 +38,52 @@ TABLES: dict[int | str, Callable[[Results, Choice], Table]] = {  # besides those
 }
 NAMES = [*sorted({2, *SCORE_TABLES}), *(name for name in TABLES if name != 2)]
 ABOUT = """The paper's tables and figures out of the runs in RESULTS, beside the paper's own numbers where the
-backbone is its own; --table methods: what each method scores on a task, and what it costs; --table transfer: what
-models of one task say of another; --figure curves: dev scores over the updates; idspam-2 and the like: those of other
-papers, by their own metrics.
+backbone is its own. --table methods has scores and costs of each method; --table transfer, scores of models on other
+tasks; --figure curves, dev scores over the updates; idspam-2 and the like, tables of other papers by their metrics.
 
 A score is the mean and sample standard deviation over seeds of the test scores at the learning rate with the best mean
-dev score, for each row and task. Without --table and --figure: what RESULTS holds."""
+dev score, for each row and task. Without --table and --figure, all runs are listed."""
+EXAMPLE = "example: python -m run_scripts.report run_scripts/results/short.jsonl --table methods --tasks MR"
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
-        "python -m run_scripts.report", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+        "python -m run_scripts.report",
+        description=ABOUT,
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = made.add_argument
     add("results", metavar="RESULTS", type=named_path, help="the folder of a sweep, or a file of published records")
     what = made.add_mutually_exclusive_group()
+
+    def number_or_name(text: str) -> int | str:
+        return int(text) if text.isdecimal() else text
+
     for option, names in (("--table", NAMES), ("--figure", FIGURES)):
-        said = ", ".join(map(str, names))
-        what.add_argument(
-            option, type=lambda name: int(name) if name.isdecimal() else name, choices=names, metavar="NAME", help=said
-        )
+        listed = ", ".join(map(str, names))
+        what.add_argument(option, type=number_or_name, choices=names, metavar="NAME", help=listed)
     add("--format", choices=list(FORMATS), help="default: by the suffix of --out (.md, .tex, .csv), else terminal")
-    add("--out", metavar="FILE", type=named_path, help="write there; figures are drawn in .png, .svg and .pdf files")
+    add("--out", metavar="FILE", type=named_path, help="write there; .png, .svg and .pdf files are drawings")
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}
-    add("--tasks", metavar="TASK", **several, help="columns and averages (default: the paper's ten, or all run)")
+    add("--tasks", metavar="TASK", **several, help="columns and averages (default: the paper's ten, or all with runs)")
     add("--rows", metavar="ROW", **several, help="of the table (default: the paper's, and others with runs)")
-    add("--paper", action="store_true", help="the paper's values even beside another backbone's than its own")
+    add("--paper", action="store_true", help="show the paper's values even beside another backbone than its own")
     add("--voting", action="store_true", help="add the scores of the votes of all seeds")
     add("--significance", metavar="ROW", action="append", help="add differences to this row, with p; may be repeated")
-    add("--significance-test", choices=TESTS, help="that p is of (default: t, the paired t-test)")
-    add("--significance-over", choices=OVER, help="what is paired: tasks and seeds (runs, the default) or tasks alone")
-    add("--notes", action="store_true", help="say all of how the numbers came about, not the first three lines alone")
+    add("--significance-test", choices=TESTS, help="test that gives p (default: t, the paired t-test)")
+    add("--significance-over", choices=OVER, help="pairs: the same task and seed (runs, the default) or task (tasks)")
+    add("--notes", action="store_true", help="print all notes, not the first three lines alone")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
-    runs.add_argument("--seeds", metavar="S", type=int, **several, help="default: all, some rows may have fewer")
+    runs.add_argument("--seeds", metavar="S", type=int, **several, help="default: all, of which a row may lack some")
     add_choice_options(runs)
     runs.add_argument("--prompt-length", type=int, metavar="T", help="of rows with several (default: the paper's)")
-    runs.add_argument("--k", type=int, help="few-shot runs instead of full ones; of table 3: this K alone")
+    runs.add_argument("--k", type=int, help="few-shot runs instead of full ones; table 3: those with this K alone")
     return made
 
 
 def refuse_useless(args: argparse.Namespace) -> None:
-    """Refuse options without effect, which a reader might believe to have had one, before anything is read."""
+    """Raise InputError for an option without effect, in which a reader of the table would believe."""
     table, figure = args.table, args.figure
     anything = bool(table or figure)
     of_runs = anything and "counts" not in papers().costs.get(table, {})
@@ -119,7 +124,7 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
 
 
 def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
-    """Print or save; an image is saved beside which the numbers are printed if a format is asked for."""
+    """Print or save a table; save an image, and with --format print its numbers."""
     table, chart, out = (made.table, made, args.out) if isinstance(made, Chart) else (made, None, args.out)
     if args.notes:
         table = replace(table, notes=[*table.notes, *table.more])

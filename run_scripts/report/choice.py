@@ -74,9 +74,9 @@ class Choice:
     @classmethod
     def of(cls, args: argparse.Namespace, **chosen: Any) -> Choice:
         """Return the choice of a command line; ``chosen`` replaces options."""
-        given = {each.name: getattr(args, each.name, None) for each in fields(cls)} | chosen
-        lists = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-        return cls(**{name: value for name, value in lists.items() if value is not None})
+        given: dict[str, Any] = {each.name: getattr(args, each.name, None) for each in fields(cls)} | chosen
+        given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
     @property
     def shown_tasks(self) -> tuple[str, ...]:
@@ -93,10 +93,7 @@ class Choice:
         return list(filter(self.shows, known))
 
     def accepts(self, run: Run, prompted: bool = False) -> bool:
-        """Return whether a run agrees; options of prompts pass over runs without prompts.
-
-        ``prompted``: the run has a prompt, even if its record does not say so, as that of a failed run.
-        """
+        """Return whether a run agrees; options of prompts are for runs with one, by their record or ``prompted``."""
         supplementary = "none" if run.get("supplementary_position") is None else str(run["supplementary_position"])
         place = self.position[-1 if kind_of(run["task"]) == PAIRS else 0] if self.position else run.get("position")
         as_asked = self.supplementary_position in (None, supplementary) and run.get("position") == place
@@ -111,12 +108,10 @@ class Choice:
 
     @property
     def with_options(self) -> str:
-        """The filters as the command line has them, for the end of a message's words."""
-        texts = []
-        for name in FILTERS:
-            value = getattr(self, name)
-            values = value if isinstance(value, tuple) else () if value is None else (value,)
-            texts += [" ".join(map(str, (flag_name(name), *values)))] if values else []
+        """The filters as the command line has them, for messages."""
+        given = {flag_name(name): value for name in FILTERS if (value := getattr(self, name))}
+        lists = {name: (value,) if isinstance(value, str) else value for name, value in given.items()}
+        texts = [" ".join(map(str, (name, *values))) for name, values in lists.items()]
         return f" with {', '.join(texts)}" if texts else ""
 
 
@@ -128,10 +123,10 @@ def check_row(option: str, name: str, rows: Collection[str]) -> None:
 
 def asked_columns(columns: Iterable[str], choice: Choice) -> tuple[str, ...]:
     """Return the columns whose task, or both tasks, stand in --tasks."""
-    found = tuple(name for name in columns if not choice.tasks or {*name.split(ARROW)} <= {*choice.tasks})
-    if not found:
+    shown = tuple(name for name in columns if not choice.tasks or {*name.split(ARROW)} <= {*choice.tasks})
+    if not shown:
         raise InputError(f"--tasks {' '.join(choice.tasks)}: choose from the columns {', '.join(columns)}")
-    return found
+    return shown
 
 
 def only_architecture(runs: Iterable[Run], results: Results) -> str | None:
@@ -162,7 +157,7 @@ def _group(key: str, choice: Choice, run: Run) -> str:
         return f"{row} on {kind_of(run['task'])}"
     if key != "backbone":
         return setting if key == "selection" else row
-    if supplementary is not None:  # such training makes backbones of its own
+    if supplementary is not None:  # such training makes further backbones
         return f"{row} after supplementary training with position {supplementary}"
     return row if choice.backbone else setting
 
@@ -176,15 +171,12 @@ def _label(key: str, run: Run) -> str:
 
 
 def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[str]) -> list[Run]:
-    """Return the runs with one value of each named dimension in each of its groups.
-
-    Of several prompt lengths it is --prompt-length or the paper's. Raises InputError for several values of another
-    dimension.
-    """
+    """Return the runs with one value of each dimension of ``keys`` in each group; raise InputError for several."""
     for key in filter(keys.__contains__, DIMENSIONS):
         settled: list[Run] = []
         for name, group in grouped(runs, partial(_group, key, choice)).items():
             by_value = grouped(group, partial(_value, key))
+            # Of several prompt lengths, --prompt-length or the paper's is taken.
             length = choice.prompt_length or paper().prompt_lengths.get(group[0]["row"])
             wanted = by_value.get(length) if key == "prompt_length" and length else None
             if len(by_value) > 1 and wanted is None:
@@ -209,11 +201,7 @@ KNOWN_LATER = {"method": "method", "read_sha256": "data", TESTED: "tested data"}
 
 
 def check_alike(runs: Collection[Run], results: Results) -> None:
-    """Raise InputError for two finished runs that cannot stand in one table.
-
-    Their settings are of different versions, those of one cell were trained in different ways, or they differ in
-    nothing that a table shows.
-    """
+    """Raise InputError for finished runs of different settings in one table or cell, and for one that stands twice."""
     protocols = sorted(set(map(_protocol, runs)))
     if len(protocols) > 1:
         raise InputError(
@@ -238,29 +226,26 @@ def _protocol(run: Run) -> int:
 
 def _differences(one: Run, other: Run, *ignored: str) -> list[str]:
     """Return the settings in which two runs of a cell differ, without ``ignored`` options."""
-    found = []
+    differences = []
     for name in CHOSEN:
         if one.get(name) != other.get(name):
-            found.append(f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}")
+            differences.append(f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}")
     for name in STARTS:
         if bool(one.get(name)) != bool(other.get(name)):
-            found.append(f"{name.replace('_', ' ')}, which one of them has")
+            differences.append(f"{name.replace('_', ' ')}, which one of them has")
     for name, words in KNOWN_LATER.items():
         values = [one.get(name), other.get(name)]
         if None not in values and values[0] != values[1]:
-            found.append(f"{words} {' and '.join(str(value)[:16] for value in values)}")
+            differences.append(f"{words} {' and '.join(str(value)[:16] for value in values)}")
     if None in (one.get("given_options"), other.get("given_options")):
-        return found
+        return differences
     differing = {*asked_options(one).items()} ^ {*asked_options(other).items()}
     shown = {f"{name} {value}".strip() for name, value in differing if name not in SAME_RESULT | {*ignored}}
-    return [*found, *sorted(shown)]
+    return [*differences, *sorted(shown)]
 
 
 def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:
-    """Return the failed runs that a table lacks.
-
-    Their cell has no finished run, or some that were trained alike, but none with the same learning rate and seed.
-    """
+    """Return the failed runs that a table lacks: no finished run of their kind has the same rate and seed."""
     cells = grouped(done, _cell)
     missing = []
     for run in failed:
@@ -276,10 +261,7 @@ def _cell(run: Run) -> tuple[Any, ...]:
 
 
 def is_variant(failed: Run, done: Run) -> bool:
-    """Return whether a failed run belongs to the cell of a finished one, and was to be trained alike.
-
-    A run that failed early does not know all of its settings; those that it lacks count as equal.
-    """
+    """Return whether a failed run belongs to the cell of a finished one, and has the same settings as far as known."""
     return (
         _cell(failed) == _cell(done)
         and _protocol(failed) == _protocol(done)
@@ -428,6 +410,6 @@ def _remedy(runs: Iterable[Run], choice: Choice, ks: Collection[int | None], by_
     if tasks and not choice.tasks:
         return f"its runs are on other tasks, give --tasks {' '.join(tasks)}"
     if any(others):
-        option = "give --k" if by_option else "which --table 3 and --table methods --k show"
-        return f"its few-shot runs have K = {', '.join(str(k) for k in others if k)}, {option}"
+        remedy = "give --k" if by_option else "run full ones, or see the report's --table 3 or --table methods --k"
+        return f"its few-shot runs have K = {', '.join(str(k) for k in others if k)}, {remedy}"
     return "leave --k out" if others and by_option else "run it first"

@@ -1,6 +1,6 @@
-"""The tables of what methods cost: parameters (Table 2), methods side by side, seconds of other papers.
+"""The tables of costs: parameters (Table 2), methods side by side, seconds of other papers.
 
-All of them raise InputError as ``take_runs`` does.
+All but the tables of parameters raise InputError as ``take_runs`` does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 
-from ..run.fairseq_train import seconds_per_update
 from .choice import Choice, asked_columns, only_architecture, settle, take_runs
 from .notes import in_one_line, protocol, score_note, variants_note, warnings
 from .paper import PAPER_ARCH, paper
@@ -24,20 +23,20 @@ from .records import Results, Run, grouped, hardware_of, has_finished, task_labe
 from .render import MISSING, NOTHING, Table
 from .tables import seeds_text
 
-# --- Table 2: of runs or, where a row has none, of the modules themselves ------------------------
+# --- Table 2: parameters of runs, or of the modules themselves where a row has no run -----------
 
 
 def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], dict[str, tuple[int | None, str]]]:
-    """Return the architecture, the paper's rows and those of runs, and row -> parameters, and whether runs say so.
+    """Return the architecture, the rows of the paper and of runs, and row -> (parameters, their source).
 
-    Rows of the ablations are left out. A run that trains the whole backbone may say 0, as its method has no parameters:
-    then, too, they are counted. Raises InputError where a row has runs that train more and less.
+    The rows of Tables 6 and 7 are left out. Raises InputError where runs of a row differ in their parameters.
     """
     finished = [run for run in results.runs if has_finished(run) and not paper().is_ablation(run["row"])]
     runs = list(filter(choice.accepts, finished))
     arch = only_architecture(runs, results) or PAPER_ARCH
     by_row = grouped(settle(runs, choice, results, ["prompt_length"]), itemgetter("row"))
     of_runs = {row: only_count(results, row, of) for row, of in by_row.items()}
+    # An old record of a whole backbone may have 0, as its method has no parameters.
     counted = {} if all(map(of_runs.get, paper().counts)) else _counted(arch)
     found: dict[str, tuple[int | None, str]] = {}
     rows = list(dict.fromkeys([*paper().counts, *of_runs]))
@@ -57,19 +56,10 @@ def only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
 
 
 def counter() -> Any:
-    """Import what counts parameters, which loads torch and fairseq.
+    """Import what counts parameters, which loads torch and fairseq."""
+    logging.basicConfig()  # before that of fairseq, which would send messages of all libraries to the terminal
+    from fairseq_idpg import count
 
-    Then undo what fairseq does to logging when it is imported: all messages of all libraries on stderr.
-    """
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
-    logging.disable(logging.INFO)
-    try:
-        from fairseq_idpg import count
-    finally:
-        logging.disable(logging.NOTSET)
-        root.setLevel(level)
-        root.handlers[:] = handlers
     return count
 
 
@@ -81,7 +71,7 @@ def _counted(arch: str) -> dict[str, int]:
 
 
 def count_table(results: Results, choice: Choice) -> Table:
-    """Return ours, the paper's, and by how much ours is larger."""
+    """Return our count and the paper's for each row, and how much larger ours is."""
     arch, rows, counts = trainable_counts(results, choice)
     groups = []
     for row in choice.pick(rows):
@@ -109,17 +99,14 @@ COSTS = (
 
 
 def methods_table(results: Results, choice: Choice) -> Table:
-    """Return a line for each row with runs, sorted as ``fairseq_idpg``'s presets; costs are of the shown scores.
-
-    Of one task, the learning rate stands beside the score. Of several, they have a column each.
-    """
+    """Return a line for each row with runs, in the order of the presets; a single task also has its learning rate."""
     if not choice.tasks:
         of_any = replace(choice, tasks=tuple(TASKS))
         done = [run for run in results.runs if has_finished(run) and run["k"] == choice.k and of_any.accepts(run)]
         choice = replace(choice, tasks=tuple(filter({run["task"] for run in done}.__contains__, TASKS)))
     scope = take_runs(results, choice)
     rows = {name: row for (_, name), row in scope.rows("k", "row").items()}
-    presets = list(counter().PRESETS)  # methods that are joined by + go to the end
+    presets = list(counter().PRESETS)  # methods that are joined by + come last
     of_row = {run["row"]: run.get("method") or run["row"] for run in scope.done}
     places = {row: presets.index(of) if of in presets else len(presets) for row, of in of_row.items()}
     names = sorted(choice.pick(rows), key=places.__getitem__)
@@ -134,17 +121,14 @@ def methods_table(results: Results, choice: Choice) -> Table:
         groups.append([[name, *cells, *_costs(results, name, runs[name], timed[name])]])
     labels = [task_label(task, choice.k) for task in choice.tasks]
     header = ["method", *(["test", "lr"] if len(labels) == 1 else labels), *COST_HEADER]
-    told = in_one_line([*left_out, *warnings(scope, scope.rows("k", "row"))])
+    warned = in_one_line([*left_out, *warnings(scope, scope.rows("k", "row"))])
     more = [*COSTS[1:], *protocol(scope, choice.tasks)]
-    notes = [score_note(scope, "test"), COSTS[0], *told]
+    notes = [score_note(scope, "test"), COSTS[0], *warned]
     return Table(f"Methods on {', '.join(labels)}", 1, header, groups, notes, more)
 
 
 def on_one_hardware(rows: Mapping[str, Collection[Run]]) -> tuple[dict[str, list[Run]], list[str]]:
-    """Return of each row the runs whose seconds and memory can be compared with others', and a note on all else.
-
-    They are those on the hardware that most rows have runs on, of several such the one with most runs.
-    """
+    """Return each row's runs on the hardware of most rows (of several, with most runs), and a note on the others."""
     counts = Counter(hardware_of(run) for runs in rows.values() for run in runs)
     of_rows = Counter(kind for runs in rows.values() for kind in {hardware_of(run) for run in runs})
     taken = max(counts, key=lambda kind: (of_rows[kind], counts[kind], kind), default="")
@@ -155,23 +139,18 @@ def on_one_hardware(rows: Mapping[str, Collection[Run]]) -> tuple[dict[str, list
     return of_taken, [note] if others else []
 
 
-def _costs(results: Results, row: str, runs: Collection[Run], timed: Collection[Run]) -> list[str]:
-    """Return the cells of ``COST_HEADER``; ``timed``: those of the row's runs whose seconds and memory count."""
+def _costs(results: Results, row: str, runs: Collection[Run], timed: Iterable[Run]) -> list[str]:
+    """Return the cells of ``COST_HEADER``, with seconds and memory of the ``timed`` runs."""
     if not runs:
         return [MISSING] * len(COST_HEADER)
-    seconds = [found for run in timed if (found := _seconds(results, run)) is not None]
-    peaks = [run["peak_mib"] for run in timed if run.get("peak_mib") is not None]
+    seconds, peaks = (
+        [run[key] for run in timed if run.get(key) is not None] for key in ("seconds_per_update", "peak_mib")
+    )
     return [
         f"{only_count(results, row, runs):,}",
         f"{median(seconds):.3f}" if seconds else NOTHING,
         f"{max(peaks):,.0f}" if peaks else NOTHING,
     ]
-
-
-def _seconds(results: Results, run: Run) -> float | None:
-    """Return those of an update; of runs whose records do not say, by the log that they left beside their results."""
-    log = None if "seconds_per_update" in run else results.log(run)
-    return run.get("seconds_per_update") if log is None else seconds_per_update(log)
 
 
 # --- tables of other papers that count parameters or seconds -------------------------------------
@@ -186,7 +165,7 @@ OTHER_MACHINES = "seconds of different machines cannot be compared, those of two
 
 
 def seconds_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
-    """Return seconds of ours and of the paper's machine, of the runs that a report shows."""
+    """Return seconds of the runs at the chosen learning rates, and the paper's."""
     columns = asked_columns(spec["columns"], choice)
     printed = spec[next(kind for kind in OURS if kind in spec)]
     scope = take_runs(results, replace(choice, tasks=columns), (None,), printed=printed)
@@ -213,7 +192,7 @@ def seconds_table(spec: dict[str, Any], results: Results, choice: Choice) -> Tab
 
 
 def seconds_of(run: Run, kind: str) -> float | None:
-    """Return one of ``OURS``; None where a record does not say."""
+    """Return the seconds of one of ``OURS``; None where a record lacks them."""
     if kind == "prediction":
         return run.get("seconds_per_prediction")
     seconds, number = run.get("seconds_per_update"), run.get("batch_size" if kind == "training" else "best_update")
@@ -229,7 +208,7 @@ def seconds_text(value: float | None) -> str:
 
 
 def parameter_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
-    """Return parameters counted by building the modules, and the paper's, for each architecture; runs say nothing."""
+    """Return parameters counted by building the modules, and the paper's, for each architecture."""
     groups = []
     rows: dict[str, dict[str, Any]] = spec["counts"]
     for name in choice.pick(rows):

@@ -26,11 +26,11 @@ SHARING = ("S", "M", "L")
 INPUTS = {"layer0": "layer 0", "previous": "previous layer"}
 
 
-# --- what they have in common --------------------------------------------------------------------
+# --- parts of several figures --------------------------------------------------------------------
 
 
 def tasks_of(scope: Scope, choice: Choice) -> tuple[str, ...]:
-    """Return the tasks that were asked for, or all that have runs."""
+    """Return --tasks, or all tasks with runs."""
     there = {run["task"] for run in scope.done}
     return choice.tasks or tuple(task for task in choice.shown_tasks if task in there)
 
@@ -41,7 +41,7 @@ def refuse_empty(results: Results, tasks: Collection[str], scores: Iterable[floa
 
 
 def average_text(row: RowScores, tasks: Collection[str]) -> str:
-    """Return the mean of the test scores, and what it deviates by over the seeds."""
+    """Return the mean of the test scores, and its deviation over the seeds."""
     return score_text(mean_test(row, tasks), std_of_mean(row, tasks))
 
 
@@ -54,13 +54,13 @@ def known_points(places: Iterable[Any], scores: Iterable[float | None]) -> list[
 
 
 def average_notes(scope: Scope, tasks: Collection[str], of_kinds: bool = False) -> list[str]:
-    """Return the first lines below a figure; ``of_kinds``: each mean is over the tasks of one kind."""
+    """Return the first lines under a figure; ``of_kinds``: each mean is over the tasks of one kind."""
     means = {f" of {kind}": [task for task in tasks if kind_of(task) == kind] for kind in POSITIONS}
     if not of_kinds or not all(means.values()):
         means = {"": list(tasks)}
     over = ",".join(f"{kind} over {', '.join(named)}" for kind, named in means.items())
-    said = f"scores: means{over}; a row without one of them is missing"
-    return [score_note(scope), said, *figure_warnings(scope)]
+    means_note = f"scores: means{over}; a row without one of them is missing"
+    return [score_note(scope), means_note, *figure_warnings(scope)]
 
 
 def figure_warnings(scope: Scope, more: Iterable[str] = ()) -> list[str]:
@@ -96,12 +96,12 @@ def parameter_chart(results: Results, choice: Choice) -> Chart:
 
 
 def _point(parameters: int | None, score: float | None) -> list[Point]:
-    """Return nothing where one is not known, and for no parameters, which a logarithmic axis has no place for."""
+    """Return a point if both are known; a logarithmic axis cannot show 0 parameters."""
     return [(parameters, score)] if parameters and score is not None else []
 
 
 def generator_chart(results: Results, choice: Choice) -> Chart:
-    """Return Figure 3: S, M and L generators with the same input for all layers, or the previous layer's output."""
+    """Return Figure 3: S, M and L generators, fed by layer 0 or by the previous layer."""
     scope = take_runs(results, choice, wants=belongs_to(6), printed=paper().blocks[6][None])
     ours, tasks, beside = scope.rows("row"), tasks_of(scope, choice), scope.stands_beside_paper(choice)
     refuse_empty(results, tasks, (mean_test(row, tasks) for row in ours.values()))
@@ -129,7 +129,7 @@ def generator_chart(results: Results, choice: Choice) -> Chart:
 
 
 def take_varying(results: Results, choice: Choice, *free: str) -> Scope:
-    """Return the runs with prompts that differ in what ``free`` names, within a row and task."""
+    """Return the runs with prompts that differ in one of the dimensions ``free`` within a row and task."""
     scope = take_runs(results, choice, None, free, is_prompted)
     cell = itemgetter("row", "task")
     cells = grouped(scope.done, cell).items()
@@ -142,7 +142,7 @@ def take_varying(results: Results, choice: Choice, *free: str) -> Scope:
 
 
 def length_chart(results: Results, choice: Choice) -> Chart:
-    """Return Figure 9: average score against prompt length, of all rows with more than one length."""
+    """Return Figure 9: average score against prompt length, for rows with more than one length."""
     scope = take_varying(results, choice, "prompt_length")
     ours, tasks = scope.rows("row", "prompt_length"), tasks_of(scope, choice)
     refuse_empty(results, tasks, (mean_test(row, tasks) for row in ours.values()))
@@ -163,16 +163,16 @@ LINES = (
     "solid: single sentences; dashed: pairs; (a) holds the supplementary and (b) the downstream position at the place "
     "with the best mean dev score"
 )
-Place = tuple[int | None, int]  # positions in supplementary training, None without one, and in the task
+Place = tuple[int | None, int]  # positions in supplementary training (None: there was none) and in the task
 
 
-def _first(place: Place) -> tuple[int, int]:
-    """Return what places are sorted by: without supplementary training first."""
+def _order(place: Place) -> tuple[int, int]:
+    """Return the key that sorts places: those without supplementary training first."""
     return -1 if place[0] is None else place[0], place[1]
 
 
 def position_chart(results: Results, choice: Choice) -> Chart:
-    """Return Figure 7: lines for each row with prompts and each kind of tasks; the table has the whole grid."""
+    """Return Figure 7: a line for each row with prompts and kind of tasks; the table has the whole grid."""
     scope = take_varying(results, choice, "position", "supplementary_position")
     choice.pick(run["row"] for run in scope.done)
     tasks = tasks_of(scope, choice)
@@ -197,7 +197,7 @@ def position_chart(results: Results, choice: Choice) -> Chart:
     groups = []
     for (row, kind), grid in grids.items():
         lines = []
-        for supplementary in dict.fromkeys(place[0] for place in sorted(grid, key=_first)):
+        for supplementary in dict.fromkeys(place[0] for place in sorted(grid, key=_order)):
             texts = {at: average_text(grid.get((supplementary, at), {}), of_kind[kind]) for at in POSITIONS[kind]}
             cells = [texts.get(at, NOTHING) for at in downstream]
             lines.append([row, kind, "none" if supplementary is None else str(supplementary), *cells])
@@ -208,12 +208,12 @@ def position_chart(results: Results, choice: Choice) -> Chart:
 
 
 def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis: int) -> list[Point]:
-    """Return (position, score) along an axis through the best place by dev score, of equal ones the first."""
+    """Return (position, score) along an axis through the place with the best dev score; of equal ones, the first."""
     devs = {place: mean_over({task: score.dev for task, score in row.items()}, tasks) for place, row in grid.items()}
     known = {place: round(dev, DIGITS) for place, dev in devs.items() if dev is not None}
     if not known:
         return []
-    best = min(known, key=lambda place: (-known[place], _first(place)))
+    best = min(known, key=lambda place: (-known[place], _order(place)))
     through = {place[axis]: mean_test(row, tasks) for place, row in grid.items() if place[1 - axis] == best[1 - axis]}
     positions = sorted(position for position in through if position is not None)
     return known_points(positions, map(through.__getitem__, positions))
@@ -223,8 +223,8 @@ def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis:
 
 
 def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
-    """Return scores of rows against the number in their names."""
-    scope, rows, tasks, said = find_runs(spec, results, choice)
+    """Return the scores of rows against the number in their names."""
+    scope, rows, tasks, further_notes = find_runs(spec, results, choice)
     places = {place: name for name in choice.pick(rows) if (place := spec.parts(name)) is not None}
     numbers = sorted({number for _, number in places})
     panels, groups, means = [], [], []
@@ -240,7 +240,7 @@ def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
         panels.append(Panel(over, spec.xlabel, "mean test score (x100)", series, whole=True))
         means += [f"{over}: mean of {', '.join(columns)}"] if spec.averages else []
     header, more = ["method", "task", *map(str, numbers)], [*means, spec.xlabel, *protocol(scope, (), "")]
-    notes = [f"{settings_note(scope)}, {CHOSEN_BY}", *said]
+    notes = [f"{settings_note(scope)}, {CHOSEN_BY}", *further_notes]
     return Chart(panels, Table(spec.heading, 2, header, groups, notes, more))
 
 
@@ -252,37 +252,19 @@ DEV_SCORES = (
     "to half of the updates, the best and the last; at the learning rate with the best mean dev score"
 )
 BEST = "the checkpoint of each run is that of its own best validation"
+# A batch is limited in tokens, so that the epochs of two seeds may end at different updates.
+SHARED = "a mean is over the validations that all seeds have after the same updates"
 
 
 def curve_of(score: Score) -> list[tuple[float, float]]:
-    """Return (updates, mean over seeds) where all of the seeds were validated; nothing of a run that does not say."""
+    """Return (updates, mean over seeds) at the validations that all seeds share."""
     curves = [dict(run.get("dev_curve") or ()) for run in score.runs]
     shared = set.intersection(*map(set, curves))
     return [(updates, mean(curve[updates] for curve in curves)) for updates in sorted(shared)]
 
 
-def unshared(rows: Mapping[str, RowScores]) -> list[str]:
-    """Return where a mean leaves validations out, and where there are none, as in old records.
-
-    Batches of at most so many tokens end epochs at a seed's own updates.
-    """
-    parts, silent = [], []
-    for row, of_row in rows.items():
-        for task, score in of_row.items():
-            most = max(len(run.get("dev_curve") or ()) for run in score.runs)
-            if not most:
-                silent.append(f"{row} on {task}")
-            elif (shared := len(curve_of(score))) < most:
-                parts.append(f"{row} on {task} has {shared} of {most}")
-    said = {
-        "validations that not all seeds have after the same updates are left out": parts,
-        "no line, as the records do not say the dev score over the updates": silent,
-    }
-    return [f"{what}: {'; '.join(places)}" for what, places in said.items() if places]
-
-
 def curve_chart(results: Results, choice: Choice) -> Chart:
-    """Return a panel for each task, a line for each row; the table says whether training was long enough."""
+    """Return a panel for each task with a line for each row; the table shows whether training was long enough."""
     scope = take_runs(results, choice)
     rows, tasks = scope.rows("row"), tasks_of(scope, choice)
     names = choice.pick(rows)
@@ -295,12 +277,14 @@ def curve_chart(results: Results, choice: Choice) -> Chart:
         panels.append(Panel(task_label(task, choice.k), "updates", "mean dev score (x100)", series))
         groups.append([[task, name, *_curve_cells(rows[name].get(task), curve)] for name, curve in curves.items()])
     how = DEV_SCORES.format(", ".join(map(str, scope.seeds)))
-    notes, more = [how, BEST, *figure_warnings(scope, unshared(rows))], protocol(scope, tasks)
+    silent = [f"{name} on {task}" for name, row in rows.items() for task, score in row.items() if not curve_of(score)]
+    unknown = [f"no line, as validations are not on record or at other updates for each seed: {'; '.join(silent)}"]
+    notes, more = [how, BEST, *figure_warnings(scope, unknown if silent else ())], [SHARED, *protocol(scope, tasks)]
     return Chart(panels, Table("Dev scores over the updates", 2, HEADER, groups, notes, more))
 
 
 def _curve_cells(score: Score | None, curve: list[tuple[float, float]]) -> list[str]:
-    """Return the cells of the header, from the learning rate on."""
+    """Return the cells from the learning rate on."""
     if score is None or not curve:
         return [MISSING] * (len(HEADER) - 2)
     last, end = curve[-1]

@@ -181,16 +181,18 @@ def _setting(runs: Collection[Run], key: str) -> str:
 def options_note(runs: Collection[Run]) -> list[str]:
     """Return the options of fairseq-train besides the paper's settings: those of all runs, then those of some."""
     shared = _shared_options(runs)
-    of_some = by_row(runs, lambda cell: " ".join(sorted(_shared_options(cell) - shared)))
-    parts = [f"{places}: {options}" for options, places in where(of_some).items() if options]
-    parts = [" ".join(sorted(shared)), *parts] if shared else parts
+
+    def others(cell: list[Run]) -> str:  # the length of prompts stands beside their position
+        return " ".join(sorted(each for each in _shared_options(cell) - shared if not each.startswith(LENGTH)))
+
+    parts = [" ".join(sorted(shared))] if shared else []
+    parts += [f"{places}: {options}" for options, places in where(by_row(runs, others)).items() if options]
     return [f"options besides the paper's: {'; '.join(parts)}"] if parts else []
 
 
 def _shared_options(runs: Iterable[Run]) -> set[str]:
-    """Return the options of all runs; the length of prompts stands beside their position."""
-    asked = (asked_options(run).items() for run in runs)
-    return set.intersection(*({f"{name} {value}".strip() for name, value in of if name != LENGTH} for of in asked))
+    options = (asked_options(run).items() for run in runs)
+    return set.intersection(*({f"{name} {value}".strip() for name, value in of_run} for of_run in options))
 
 
 def hardware_note(runs: Iterable[Run]) -> list[str]:
@@ -217,24 +219,13 @@ def rates_compared(rows: ScoresOfK) -> list[str]:
     return [f"learning rates without all of these seeds were compared on {usual_first(found)}"] if found else []
 
 
-def better_rates(rows: ScoresOfK) -> list[str]:
-    """Return the rates that are better than the chosen one on the seeds of both, as where a sweep was stopped."""
-    better = []
-    for row, place, score in cells_of(rows):
-        for other in score.others:
-            shared = score.compared_on(other)
-            if shared and (there := other.dev_on(shared)) > (here := score.dev_on(shared)):
-                better.append(f"{row} on {place}, lr {other.lr:g}: {there:.1f} and not {here:.1f}")
-    return [f"better there, and left out for want of seeds: {'; '.join(better)}"] if better else []
-
-
 # --- warnings ------------------------------------------------------------------------------------
 
 
 def warnings(scope: Scope, rows: ScoresOfK, fewer: str = "(n=...): fewer seeds;") -> list[str]:
     """Return what limits the comparison of two numbers of a table; ``fewer`` begins the line about seeds."""
     lacking = fewer_seeds(rows, scope.seeds, fewer)
-    return [*lacking, *failures(scope.failed), *better_rates(rows), *data_note(scope.done)]
+    return [*lacking, *failures(scope.failed), *data_note(scope.done)]
 
 
 def data_note(runs: Iterable[Run]) -> list[str]:
@@ -255,10 +246,7 @@ def data_note(runs: Iterable[Run]) -> list[str]:
 
 
 def versions_of_data(runs: Iterable[Run]) -> list[tuple[set[str], list[Run]]]:
-    """Return (fingerprints, runs) for each version of a task's data, without runs that have no fingerprint.
-
-    Two runs are of one version where they share a fingerprint, or each shares one with a third run.
-    """
+    """Return (fingerprints, runs) for each version of a task's data; runs of a version are linked by fingerprints."""
     versions: list[tuple[set[str], list[Run]]] = []
     for run in runs:
         names = [TESTED] if TESTED in run else FINGERPRINTS

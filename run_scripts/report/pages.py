@@ -1,4 +1,4 @@
-"""The tables and numbers of a page, printed anew from published records: ``python -m run_scripts.report.pages PAGE``.
+"""Print the tables and numbers of a page anew from published records: ``python -m run_scripts.report.pages PAGE``.
 
 A mark in the page names the command whose output stands below it:
 
@@ -72,7 +72,11 @@ def output(words: Sequence[str]) -> str:
 
 @command_line("run_scripts")
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser("python -m run_scripts.report.pages", description=(__doc__ or "").split(":")[0])
+    parser = argparse.ArgumentParser(
+        "python -m run_scripts.report.pages",
+        description=(__doc__ or "").split(":")[0],
+        epilog="example: %(prog)s run_scripts/RESULTS.template.md",
+    )
     parser.add_argument("pages", metavar="PAGE", type=named_path, nargs="+")
     for page in parser.parse_args(argv).pages:
         text = "".join(f"{line}\n" for _, line in Source.file(page).lines())

@@ -1,4 +1,4 @@
-"""What IDPG's paper prints, and other papers: ``run_scripts/configs/paper_values.yaml`` and those of its folders."""
+"""The printed values of IDPG's paper and of others: ``run_scripts/configs/paper_values.yaml`` and ``*/`` beside it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from preprocess.tasks import TASKS
 
 from ..run.experiment import ARROW
 
-PAPER_ARCH = "roberta_idpg_large"  # of every number in IDPG's paper
+PAPER_ARCH = "roberta_idpg_large"  # of all numbers in IDPG's paper
 GENERATOR = re.compile(r"([SML])-(\d+)-(layer0|previous)")  # rows of Table 6: sharing, hidden size, input
 CONFIGS = Path(__file__).parents[1] / "configs"
 VALUES = "paper_values.yaml"
@@ -32,15 +32,15 @@ class Printed:
     std: dict[str, float] = field(default_factory=dict)
     avg: float | None = None  # the printed average over all columns, of scores
     voting: float | None = None  # and of votes
-    texts: dict[str, str] = field(default_factory=dict)  # column of ``beside`` -> what is printed there
+    texts: dict[str, str] = field(default_factory=dict)  # column of ``beside`` -> printed text
 
     @property
     def says_something(self) -> bool:
-        """Whether there are values, not the name of the row alone."""
+        """Whether values are printed, not the name of the row alone."""
         return bool(self.mean or self.texts)
 
     def average(self, columns: Collection[str], whole: Collection[str]) -> float | None:
-        """Return the printed average of the ``whole`` table, or the mean of printed values of a part of its columns."""
+        """Return the printed average of the ``whole`` table, or the mean of the printed values of some columns."""
         if self.avg is not None and set(columns) == set(whole):
             return self.avg
         return mean(self.mean[column] for column in columns) if set(columns) <= self.mean.keys() else None
@@ -50,7 +50,7 @@ Block = dict[str, Printed]  # row -> values
 
 
 def _block(rows: Mapping[str, Any], columns: Sequence[str], beside: Sequence[str] = ()) -> Block:
-    """Read rows as their file has them: values in the order of the columns, null where nothing is printed."""
+    """Return the rows of a file, whose values are in the order of the columns, or null."""
     found = {}
     for name, row in rows.items():
         values = {key: zip(columns, row.get(key, ())) for key in ("mean", "std")}
@@ -61,7 +61,7 @@ def _block(rows: Mapping[str, Any], columns: Sequence[str], beside: Sequence[str
 
 @dataclass(frozen=True)
 class Paper:
-    """IDPG's."""
+    """The tables of IDPG's paper."""
 
     tasks: tuple[str, ...]  # ten, in the order of the columns
     blocks: dict[int, dict[int | None, Block]]  # table -> K of few-shot training (None: full training) -> rows
@@ -69,11 +69,11 @@ class Paper:
     prompt_lengths: dict[str, int]  # row -> rows of its prompt
 
     def printed_count(self, row: str) -> dict[str, Any] | None:
-        """Return the line of a row in Table 2; EFL trains what fine-tuning does."""
+        """Return the line of a row in Table 2; EFL trains as much as fine-tuning."""
         return self.counts.get("fine-tuning" if row == "efl" else row)
 
     def is_ablation(self, row: str) -> bool:
-        """Return whether a row belongs to Table 6 or 7, or is another sharing, size and input as in Table 6."""
+        """Return whether a row belongs to Table 7, or is named as those of Table 6."""
         return row in self.blocks[7][None] or GENERATOR.fullmatch(row) is not None
 
 
@@ -91,18 +91,18 @@ def paper() -> Paper:
 
 @dataclass(frozen=True)
 class Compared:
-    """A table or figure of scores."""
+    """A table or figure of scores in another paper."""
 
     heading: str  # paper, number and title
-    scored: str  # by what, in words, and where the paper says so
+    scored: str  # the metric in words, and where the paper states it
     columns: tuple[str, ...]  # tasks, or two tasks with an arrow between
     metrics: dict[str, str]  # column -> metric, as records name it
-    k: int | None = None  # examples of the second task that were trained on, in columns of transfer
-    blocks: dict[str, Block] = field(default_factory=dict)  # of a table, architecture -> rows
+    k: int | None = None  # training examples of the second task, in columns of transfer
+    blocks: dict[str, Block] = field(default_factory=dict)  # architecture -> rows of a table
     beside: tuple[str, ...] = ()  # columns of the paper for tasks that are not among ours
-    rows: str = ""  # of a figure, the pattern of the names of rows: line, number
-    xlabel: str = ""  # what the number is
-    averages: dict[str, list[str]] = field(default_factory=dict)  # panel -> columns of its mean; default: each is one
+    rows: str = ""  # pattern of a figure's rows: line, number
+    xlabel: str = ""  # meaning of the number
+    averages: dict[str, list[str]] = field(default_factory=dict)  # panel -> columns of its mean; default: one each
 
     @property
     def says_something(self) -> bool:
@@ -115,7 +115,7 @@ class Compared:
 
 
 class Papers(NamedTuple):
-    """By PAPER-NUMBER, such as idspam-2; ``costs``: tables of parameters or seconds, as their file has them."""
+    """Tables and figures by name, such as idspam-2; ``costs``: tables of parameters or seconds, as in their file."""
 
     tables: dict[str, Compared]
     costs: dict[str, dict[str, Any]]

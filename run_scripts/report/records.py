@@ -46,10 +46,6 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(is_text, value))
-
-
 def are_scores(value: Any) -> bool:
     return isinstance(value, dict) and all(map(is_score, value.values()))
 
@@ -76,7 +72,7 @@ CHECKS: dict[str, Callable[[Any], bool]] = {  # of the values that are not null
     "selection": SELECTIONS.__contains__,
     "lr": partial(is_number, least=1e-300, most=1e300),  # one that is too high diverges, which is a result
     # A failed run may know the path of its backbone alone, and not its fingerprint.
-    "backbone": lambda value: is_text(value) or are_texts([value.get("path"), value.get("sha256")]),
+    "backbone": lambda value: is_text(value) or is_text(value.get("path")) and is_text(value.get("sha256")),
     "scores": lambda value: isinstance(value, dict) and all(map(are_scores, value.values())),
     "dev_curve": is_curve,
     "transfer": is_transfer,
@@ -85,9 +81,6 @@ CHECKS: dict[str, Callable[[Any], bool]] = {  # of the values that are not null
     **dict.fromkeys(("k", "seed", "trainable", *PROMPT, "best_update", "protocol"), is_count),
     **dict.fromkeys(("dev_examples", "batch_size", "max_epoch", "max_update"), is_count),
     **dict.fromkeys(("seconds_per_update", "seconds_per_prediction", "peak_mib", "warm_up"), is_number),
-    "given_options": are_texts,
-    **dict.fromkeys(("arch", "predictions", "error", "reason", "method", "hardware"), is_text),
-    **dict.fromkeys(("read_sha256", "data_sha256"), is_text),
 }
 
 
@@ -128,7 +121,7 @@ class Results:
 
     @property
     def folder(self) -> Path:
-        """What paths of predictions and logs are relative to."""
+        """The folder from which the paths of predictions and logs lead."""
         return results_file(self.place).parent
 
     def log(self, run: Run) -> Path | None:
@@ -151,8 +144,8 @@ def read_results(place: Path) -> Results:
     kinds: dict[str, list[Run]] = {"runs": [], "continued": [], "supplementary": []}
     for run in read_records(path):
         if key := damaged_key(run):
-            said = f"{key} {str(run[key])[:80]!r}" if key in run else f"no {key}"
-            raise InputError(f"{path}: run {run['run']} has a damaged record, {said}: repeat it or remove its line")
+            problem = f"{key} {str(run[key])[:80]!r}" if key in run else f"no {key}"
+            raise InputError(f"{path}: run {run['run']} has a damaged record, {problem}: repeat it or remove its line")
         backbone = run.get("backbone") or ""  # a run that failed may know the path alone, or neither
         known = backbone if isinstance(backbone, dict) else {"path": backbone, "sha256": ""}
         kind = "supplementary" if run.get("supplementary") else "runs"
@@ -170,7 +163,7 @@ def grouped(runs: Iterable[AnyRun], key: Callable[[AnyRun], Key]) -> dict[Key, l
     return dict(groups)
 
 
-# --- what is asked of a run ----------------------------------------------------------------------
+# --- properties of a run -------------------------------------------------------------------------
 
 
 def has_finished(run: Run) -> bool:

@@ -1,4 +1,4 @@
-"""Tables of a report as text, with the same cells in every format, and figures as images."""
+"""Tables as text, with the same cells in every format, and figures as images."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def signed_difference(ours: float | None, papers: float | None) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Lines of cells in groups that stay together, and notes that belong below them."""
+    """Lines of cells, in groups that stay together, and the notes under them."""
 
     title: str
-    names: int  # how many of the first columns hold names rather than numbers
+    names: int  # number of the first columns that hold names; the others hold numbers
     header: list[str]
     groups: list[list[list[str]]]
     notes: list[str]  # three at most
-    more: list[str] = field(default_factory=list)  # which stand below the others if they are asked for
+    more: list[str] = field(default_factory=list)  # further notes, for --notes
 
     @property
     def lines(self) -> list[list[str]]:
@@ -62,14 +62,14 @@ LATEX_SIGNS = str.maketrans(
 
 
 def _aligned(table: Table, layout: str, in_layout: Callable[[str], str]) -> list[str]:
-    """Return the header's two lines and a line for each of the table's, names to the left and numbers to the right."""
+    """Return the header, a rule and the lines; names are flush left and numbers flush right."""
     cells = [[in_layout(cell) for cell in line] for line in (table.header, *table.lines)]
     sides = ["left" if number < table.names else "right" for number in range(len(table.header))]
     return tabulate(cells[1:], cells[0], layout, colalign=sides, disable_numparse=True).split("\n")
 
 
 def _apart(lines: Iterable[str], table: Table, gap: str) -> list[str]:
-    """Return the lines of a table with a gap between groups, if one of these has several lines."""
+    """Return the lines of a table, with a gap between groups if one of these has several lines."""
     if all(len(group) == 1 for group in table.groups):
         return list(lines)
     left = iter(lines)
@@ -96,7 +96,7 @@ def _in_latex(text: str) -> str:
 
 
 def latex(table: Table) -> str:
-    """Return a ``table*`` for a document with the packages booktabs and graphicx, as wide as the page at most."""
+    """Return a ``table*`` that is at most as wide as the page; it needs the packages booktabs and graphicx."""
     columns = "l" * table.names + "r" * (len(table.header) - table.names)
     head, *body = (" & ".join(map(_in_latex, line)) + r" \\" for line in (table.header, *table.lines))
     lines = [r"\toprule", head, r"\midrule", *_apart(body, table, r"\addlinespace"), r"\bottomrule"]
@@ -117,26 +117,26 @@ def latex(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """Return header and lines alone, without title and notes, so that other programs can read them."""
+    """Return header and lines without title and notes, which other programs could not read."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([table.header, *table.lines])
     return text.getvalue()
 
 
 FORMATS = {"terminal": terminal, "markdown": markdown, "latex": latex, "csv": comma_separated}
-SUFFIXES = {".md": "markdown", ".tex": "latex", ".csv": "csv"}  # of --out, where no --format is given
+SUFFIXES = {".md": "markdown", ".tex": "latex", ".csv": "csv"}  # of --out -> default of --format
 
 
 # --- figures -------------------------------------------------------------------------------------
 
-# Okabe and Ito's colours, told apart by colour-blind readers; markers tell the rows apart in grey.
+# Okabe and Ito's colours, which colour-blind readers tell apart; markers distinguish the rows in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")  # with 7 colours: 77 styles
 UNLABELLED = "_"  # matplotlib leaves such labels out of legends
-BARS = 0.8  # of the room between two groups
+BARS = 0.8  # share of the room between two groups
 CAPTION_WIDTH = 150  # characters for a panel
 COLUMNS = 3
-LEGEND_COLUMNS, LEGEND_LINES, LEGEND_LINE = 3, 5, 0.2  # lines that have room below a panel, and inches of a further one
+LEGEND_COLUMNS, LEGEND_LINES, LEGEND_LINE = 3, 5, 0.2  # a panel has room for 5 lines; inches of each further one
 
 Point = tuple[float | str, float]  # a number, or the name of a group of bars, and a score
 
@@ -145,9 +145,9 @@ Point = tuple[float | str, float]  # a number, or the name of a group of bars, a
 class Series:
     """Points of one colour and marker."""
 
-    label: str  # in the legend; not there if empty
+    label: str  # in the legend, which leaves an empty one out
     points: Sequence[Point]
-    style: int  # number of the colour and marker; the same for ours and the paper's, and for both kinds of tasks
+    style: int  # number of the colour and marker, which ours and the paper's share, and both kinds of tasks
     of_paper: bool = False  # hollow markers, hatched bars
     dashed: bool = False  # a second line of the same style
 
@@ -160,9 +160,9 @@ class Panel:
     xlabel: str
     ylabel: str
     series: list[Series]  # those without points are left out
-    log: bool = False  # whether the x axis is logarithmic
-    whole: bool = False  # whether x has whole numbers only, each with a tick
-    groups: tuple[str, ...] = ()  # of bars, in their order; without them there are lines
+    log: bool = False  # a logarithmic x axis
+    whole: bool = False  # a tick for each x, all of which are whole numbers
+    groups: tuple[str, ...] = ()  # of bars, in their order; default: lines
 
     def __post_init__(self) -> None:
         self.series[:] = [series for series in self.series if series.points]
@@ -170,24 +170,24 @@ class Panel:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure, and its numbers as a table, whose title and notes are the figure's too."""
+    """A figure, and its numbers as a table with the same title and notes."""
 
     panels: list[Panel]
     table: Table
 
 
 def save(chart: Chart, path: Path) -> None:
-    """Draw a figure in a file of its suffix: .png, .svg or .pdf."""
+    """Draw a figure into a .png, .svg or .pdf file."""
     import matplotlib
 
-    # words as words, which a viewer can search and a file holds in few bytes; the same chart is the same file
+    # Text stays text, which is small and can be searched; the same chart gives the same bytes.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "fairseq_idpg"}):
         draw(chart).savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
 
 
 def draw(chart: Chart) -> Figure:
     """Draw up to ``COLUMNS`` panels side by side, each with its legend below, and the notes as a caption."""
-    from matplotlib.figure import Figure  # not pyplot: no window, no global state; .png is drawn by Agg
+    from matplotlib.figure import Figure  # without pyplot there is neither a window nor global state
 
     count = min(len(chart.panels), COLUMNS)
     rows = -(-len(chart.panels) // COLUMNS)
@@ -215,7 +215,7 @@ def draw(chart: Chart) -> Figure:
 
 
 def _paint_lines(axes: Any, panel: Panel) -> None:
-    """The paper's hollow markers are larger, so that both are seen where they fall together."""
+    """Draw lines; the paper's hollow markers are larger, so that both are seen where they coincide."""
     for series in panel.series:
         x, y = zip(*series.points)
         colour = COLOURS[series.style % len(COLOURS)]
@@ -236,7 +236,7 @@ def _paint_lines(axes: Any, panel: Panel) -> None:
 
 
 def _paint_bars(axes: Any, panel: Panel) -> None:
-    """The axis of the bars starts near the lowest, as scores differ little."""
+    """Draw bars on an axis that starts near the lowest, as scores differ little."""
     width = BARS / max(1, len(panel.series))
     for number, series in enumerate(panel.series):
         places = [panel.groups.index(x) + width * (number - (len(panel.series) - 1) / 2) for x, _ in series.points]

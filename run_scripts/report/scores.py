@@ -1,4 +1,4 @@
-"""Means over tasks, whether two rows differ by more than chance, and what the seeds of a cell vote for."""
+"""Means over tasks, tests of the difference between two rows, and votes of the seeds of a cell."""
 
 from __future__ import annotations
 
@@ -33,10 +33,7 @@ def mean_test(row: RowScores, tasks: Collection[str]) -> float | None:
 
 
 def std_of_mean(row: RowScores, tasks: Collection[str]) -> float | None:
-    """Return the sample standard deviation over seeds of the mean test score over ``tasks``.
-
-    None where a task is missing or has other seeds than the first, and for a single seed.
-    """
+    """Return the sample standard deviation over seeds of the mean over ``tasks``; None unless all have the same."""
     if any(task not in row for task in tasks) or len({row[task].seeds for task in tasks}) != 1:
         return None
     of_seeds = [mean(run["test"] for run in runs) for runs in zip(*(row[task].runs for task in tasks))]
@@ -53,15 +50,12 @@ OVER = {"runs": "pairs of the same task and seed", "tasks": "tasks, of each the 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far a row is above another in the mean over n pairs, x100, and the two-sided p value of that.
-
-    ``corrected``: that p value among those of other rows, see ``correct``; not a number where it is not known.
-    """
+    """The mean difference of a row to another over n pairs, x100, with its two-sided p; NaN where it is not known."""
 
     difference: float
     p: float
     n: int
-    corrected: float = math.nan
+    corrected: float = math.nan  # p among those of other rows, see ``correct``
 
     def __str__(self) -> str:
         if not self.n:
@@ -74,9 +68,8 @@ class Comparison:
 def paired_test(one: RowScores, other: RowScores, test: str = "t", over: str = "runs") -> Comparison:
     """Compare two rows, each at its chosen learning rates, on the pairs of ``over`` that both have.
 
-    p is not a number below two pairs, nor where all differences are the same: by a deviation of 0 any of them would be
-    significant, a single example of the test set twice. Over runs p is said of the very tasks that were run, over tasks
-    of those that these sample.
+    p is NaN below two pairs, and where all differences are equal: with a deviation of 0 any difference would be
+    significant. Over runs p holds for the tasks that were run; over tasks, for those of which they are a sample.
     """
     ours, theirs = (
         {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs} for row in (one, other)
@@ -86,7 +79,7 @@ def paired_test(one: RowScores, other: RowScores, test: str = "t", over: str = "
     differences = [round(mean(ours[pair] - theirs[pair] for pair in group), DIGITS) for _, group in pairs]
     if len(set(differences)) < 2:
         return Comparison(mean(differences) if differences else math.nan, math.nan, len(differences))
-    from scipy.stats import ttest_1samp, wilcoxon  # takes most of a second, which other tables spare
+    from scipy.stats import ttest_1samp, wilcoxon  # slow to import; other tables do without
 
     p = (wilcoxon(differences) if test == "wilcoxon" else ttest_1samp(differences, 0)).pvalue
     return Comparison(mean(differences), float(p), len(differences))
@@ -114,9 +107,9 @@ def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
 
 
 def vote(predictions: Sequence[np.ndarray], regression: bool, questions: Questions | None = None) -> np.ndarray:
-    """Return what most of several runs say of each example (the smallest class of equals), or their mean score.
+    """Return the class that most runs predict for each example (of equals the smallest), or their mean score.
 
-    With ``questions``, of each of which runs choose one example: what most choose (the first of equals).
+    With ``questions``: 1 for the example of each question that most runs choose (of equals the first), 0 for others.
     """
     if questions is not None:
         return chosen(questions, np.sum(predictions, axis=0))
@@ -132,15 +125,14 @@ class Votes:
     """Votes over the predictions that runs left in a folder."""
 
     folder: Path
-    problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # what they are -> where
+    problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # reason -> cells without a vote
 
     @property
     def notes(self) -> list[str]:
-        """What a report must say of them."""
         return [f"no vote, as {problem}: {', '.join(places)}" for problem, places in self.problems.items()]
 
     def of(self, row: RowScores) -> dict[str, float]:
-        """Return task -> metric of the seeds' vote on the test split, x100, where predictions are there."""
+        """Return task -> test score of the seeds' vote, x100, where predictions are there."""
         voted = {task: self._of_seeds(score.runs) for task, score in row.items()}
         return {task: value for task, value in voted.items() if value is not None}
 
@@ -162,14 +154,14 @@ class Votes:
         return None
 
     def _read(self, run: Run) -> tuple[np.ndarray, np.ndarray, Questions | None]:
-        """Return predictions and targets of the run's examples, and the questions that these answer."""
+        """Return predictions and targets of the run's test examples, and the questions that these answer."""
         path = self.folder / (run.get("predictions") or "none")
         if not file_within(self.folder, path):
             raise FileNotFoundError(path)
         with np.load(path, allow_pickle=False) as arrays:
             predictions, targets = arrays["test"], arrays["test_targets"]
             number, em, f1 = (arrays.get(f"test_{name}") for name in ("question", "em", "f1"))
-        # One finite number for each example: a NaN would win or lose every vote.
+        # Each example needs one finite number: NaN would win or lose every vote.
         found = [array for array in (predictions, targets, number, em, f1) if array is not None]
         if not targets.size or any(array.shape != (targets.size,) or not np.isfinite(array).all() for array in found):
             raise ValueError(path)

@@ -59,10 +59,8 @@ def group_of(names: list[str], kinds: list[str], lines: Mapping[str, list[str]],
 
 RowOfK = tuple[int | None, str]  # K of few-shot runs, and row
 
-
-SCORE_TABLES: dict[
-    int, tuple[str, Callable[[str], object]]
-] = {  # title; whether a row that is not the paper's is shown
+# Number -> title, and what tells whether a row that is not the paper's is shown.
+SCORE_TABLES: dict[int, tuple[str, Callable[[str], object]]] = {
     1: ("Table 1: full training", lambda row: not paper().is_ablation(row)),
     3: ("Table 3: few-shot training", lambda row: not paper().is_ablation(row)),
     6: ("Table 6: multi-layer generators (sharing S, M or L; hidden size m; input)", GENERATOR.fullmatch),
@@ -125,8 +123,8 @@ def score_table(
             of_paper = {AVERAGE: theirs.average(tasks, ten), VOTING: theirs.voting if set(tasks) == {*ten} else None}
         lines = value_lines(row, columns, tasks, scope, theirs, ours={VOTING: of_votes}, theirs=of_paper)
         if voting:
-            said = [score_text(voted.get(column, of_votes)) for column in columns]
-            lines = {"ours": lines.pop("ours"), "voting": said, **lines}
+            vote_cells = [score_text(voted.get(column, of_votes)) for column in columns]
+            lines = {"ours": lines.pop("ours"), "voting": vote_cells, **lines}
         names = [str(k), name] if k else [name]
         groups.append(group_of(names, kinds, lines, ours=[column[k, name] for column in differences]))
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
@@ -135,8 +133,8 @@ def score_table(
     explained = [DIFFERENCES.format(OVER[over], TESTS[test], LEVEL, family)] if significance else []
     explained += [f"Avg: mean of {', '.join(tasks)}{printed_of}; {MISSING}: no finished run, so no average either"]
     explained += [] if beside else [LEFT_OUT]
-    told = in_one_line([*warnings(scope, rows), *votes.notes])
-    notes = [score_note(scope, "ours" if kinds else "scores"), explained[0], *told]
+    warned = in_one_line([*warnings(scope, rows), *votes.notes])
+    notes = [score_note(scope, "ours" if kinds else "scores"), explained[0], *warned]
     header = [*names, *columns, *(f"minus {row}" for row in significance)]
     more = [*explained[1:], *protocol(scope, tasks)]
     return Table(SCORE_TABLES[number][0], len(names), header, groups, notes, more)
@@ -164,10 +162,7 @@ CHOSEN_BY = (
 def find_runs(
     spec: Compared, results: Results, choice: Choice
 ) -> tuple[Scope, dict[str, RowScores], tuple[str, ...], list[str]]:
-    """Return the runs of a table or figure, their scores by row, the columns of --tasks, and notes.
-
-    Raises InputError where no record has the metric.
-    """
+    """Return the runs, scores by row, columns of --tasks, and notes; raise InputError if no run has the metric."""
     columns = asked_columns(spec.columns, choice)
     of_rows = [run for run in _by_metric(spec, results) if not spec.rows or spec.parts(run["row"])]
     silent = [run for run in of_rows if run["test"] is None and has_finished(run)]
@@ -176,13 +171,13 @@ def find_runs(
             f"{results.place}: its records do not say {', '.join(sorted(set(spec.metrics.values())))}: they are of an "
             "earlier version, sweep into another folder"
         )
-    kept = tuple(run for run in of_rows if run not in silent)
+    scored = tuple(run for run in of_rows if run not in silent)
     printed = [row for block in spec.blocks.values() for row in block]
-    scope = take_runs(Results(results.place, kept), replace(choice, tasks=columns), (spec.k,), printed=printed)
+    scope = take_runs(Results(results.place, scored), replace(choice, tasks=columns), (spec.k,), printed=printed)
     rows = scope.rows("k", "row")
     left_out = [f"left out: {len(silent)} runs whose records do not say the metric"] if silent else []
-    told = in_one_line([*warnings(scope, rows), *left_out])
-    return scope, {name: row for (_, name), row in rows.items()}, columns, [f"metric: {spec.scored}", *told]
+    warned = in_one_line([*warnings(scope, rows), *left_out])
+    return scope, {name: row for (_, name), row in rows.items()}, columns, [f"metric: {spec.scored}", *warned]
 
 
 def _by_metric(spec: Compared, results: Results) -> Iterator[Run]:
@@ -198,7 +193,7 @@ def _by_metric(spec: Compared, results: Results) -> Iterator[Run]:
 
 def compared_table(spec: Compared, results: Results, choice: Choice) -> Table:
     """Return our score for each row and column; beside the paper's backbone, also its value and the difference."""
-    scope, rows, tasks, said = find_runs(spec, results, choice)
+    scope, rows, tasks, further_notes = find_runs(spec, results, choice)
     arch, columns = only_architecture(scope.done, results) or "", [*tasks, AVERAGE]
     beside = (arch in spec.blocks or choice.paper) and spec.says_something
     block = spec.blocks.get(arch, [*spec.blocks.values()][-1] if beside else {})
@@ -218,7 +213,7 @@ def compared_table(spec: Compared, results: Results, choice: Choice) -> Table:
         more.append(f"the paper's values are of {', '.join(spec.blocks)} and not beside these; --paper shows them")
     elif beside and arch not in spec.blocks:
         more.append(f"the paper's values are of {[*spec.blocks][-1]}")
-    notes = [f"{settings_note(scope, 'ours' if beside else 'scores')}, {CHOSEN_BY}", *said]
+    notes = [f"{settings_note(scope, 'ours' if beside else 'scores')}, {CHOSEN_BY}", *further_notes]
     return Table(spec.heading, 1 + len(kinds), ["method", *kinds, *columns, *extra], groups, notes, more)
 
 
@@ -238,7 +233,7 @@ EXAMPLE = "QQP → MRPC: trained on QQP, tested on MRPC; labels matched by what 
 def answers(results: Results) -> Iterator[Run]:
     """Yield a run for each score on another task: its task is ``QQP → MRPC``, its metric and test score MRPC's.
 
-    A failed run counts for each task that others of its own task have answered.
+    A failed run counts for each task that other runs of the same task have answered.
     """
     for task, runs in grouped((run for run in results.runs if run["k"] is None), itemgetter("task")).items():
         answered = sorted({other for run in runs for other in run.get("transfer") or ()})

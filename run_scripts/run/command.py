@@ -1,17 +1,17 @@
 """The fairseq-train command of an experiment, with the paper's settings (Table 4 and the released scripts).
 
-The authors' scripts, as the official ones for RoBERTa (fairseq, examples/roberta/README.glue.md), fill a batch with
-examples in a random order until it holds ``batch`` of them or 4,400 tokens with the padding: of RTE's, every fourth
-batch is a smaller one. Tokens are those of the text, without prompts, so all methods see the same batches.
+The authors' scripts fill a batch with examples in a random order until it holds ``batch`` of them, or 4,400 tokens
+with the padding, as those for RoBERTa (fairseq, examples/roberta/README.glue.md). Every fourth batch of RTE is smaller.
+The tokens are those of the text without prompts, so all methods see the same batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from fairseq.data.data_utils import batch_by_size
 
 from fairseq_idpg.count import count_preset
 from fairseq_idpg.methods.prompts.base import LATE, PREFIX
@@ -43,21 +43,21 @@ def trains_whole_model(experiment: Experiment) -> bool:
 
 
 def settings_of(experiment: Experiment) -> Settings:
-    """Return whole models' settings as RoBERTa's authors have them, all others as the paper says."""
+    """Return the settings of RoBERTa's authors for whole models, and the paper's for all else."""
     if find_preset(experiment.method).trains_backbone and not experiment.supplementary:
         return WHOLE_MODEL[experiment.size]
     return experiment.settings
 
 
 def learning_rates(experiment: Experiment) -> tuple[float, ...]:
-    """The grid that the paper searches."""
+    """Return the grid that the paper searches."""
     return settings_of(experiment).learning_rates
 
 
 def with_few_shot_input(experiment: Experiment) -> Experiment:
-    """With K examples all of the authors' scripts feed M(x) to every layer of M-IDPG, not the previous layer's state.
+    """Return the experiment with M(x) fed to every layer of M-IDPG, as in all of the authors' scripts with K examples.
 
-    It becomes an option of the experiment, so records and reports show it; a --representation that is given stays.
+    It becomes an option, which records and reports show. An explicit --representation stays.
     """
     usual = find_preset(experiment.method).defaults.get("representation")
     if experiment.k is None or usual != "previous-layer" or option_value(experiment, "--representation"):
@@ -66,14 +66,14 @@ def with_few_shot_input(experiment: Experiment) -> Experiment:
 
 
 def cache_of(experiment: Experiment, results: Path) -> Path | None:
-    """Return where M(x) is kept for all runs; None where it changes during training."""
+    """Return the folder of M(x) of all runs; None where M(x) changes during training."""
     changes = CHANGE_REPRESENTATIONS.intersection(part for word in experiment.options for part in word.split("="))
-    trained = count_preset("roberta_idpg_base", experiment.method).of_backbone  # whether there are any, of any size
+    trained = count_preset("roberta_idpg_base", experiment.method).of_backbone  # in any size of backbone, if in one
     return None if experiment.supplementary or changes or trained else results / "cache"
 
 
 def training_command(experiment: Experiment, splits: Splits, folder: Path, cache: Path | None) -> list[str]:
-    """Return the experiment as fairseq-train in ``folder``; M(x) is kept in ``cache``."""
+    """Return the command of fairseq-train that makes the experiment in ``folder``, with M(x) in ``cache``."""
     metric, optimizer = experiment.facts.metric, option_value(experiment, "--optimizer") or "adam"
     start, head = experiment.init_prompts_from, experiment.init_head_from
     source = source_checkpoint(experiment, folder)
@@ -85,7 +85,7 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
         *("--prompt-position", str(experiment.prompt_position), "--valid-subset", splits.dev),
         *("--arch", experiment.arch, "--method", experiment.method),
         *("--backbone", experiment.backbone, "--clip-norm", "0.0", "--lr", repr(experiment.lr)),
-        # an optimizer that is given has its own options, but for the weight decay, which all have
+        # Another optimizer has its own options; the weight decay is one of all optimizers.
         *("--optimizer", "adam", *(ADAM if optimizer.endswith("adam") else ()), "--weight-decay", "0.1"),
         *("--dropout", "0.1", "--attention-dropout", "0.1"),
         *schedule_options(experiment, splits),
@@ -106,15 +106,15 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
 
 
 def source_checkpoint(experiment: Experiment, folder: Path) -> Path:
-    """Return what the run of another task left, beside the ``folder`` of the experiment that goes on from it."""
+    """Return the checkpoint that the experiment starts from, of a run beside ``folder``."""
     return folder.parent / str(experiment.source_run) / BEST_CHECKPOINT
 
 
 def selection_options(experiment: Experiment) -> list[str]:
-    """Return what chooses the checkpoint: the score that is reported, or what the authors' scripts choose by.
+    """Return the options that choose the checkpoint: by the score that is reported, or as the authors' scripts.
 
-    With ``selection: paper`` it is the accuracy also where F1 is reported, and the loss for scores. Raises InputError
-    where an option names a metric whose lowest value is best.
+    These (``selection: paper``) take the accuracy even where F1 is reported, and the loss of a regression. Raises
+    InputError where an option names a metric whose lowest value is best.
     """
     metric = experiment.facts.metric
     if experiment.selection == "paper":
@@ -131,15 +131,15 @@ def selection_options(experiment: Experiment) -> list[str]:
 
 
 def schedule_options(experiment: Experiment, splits: Splits) -> list[str]:
-    """Return batches, length and learning rate: fixed for prompts and adapters, rising and falling for whole models.
+    """Return the options of batches, length and learning rate.
 
-    With ``warm_up`` it rises and falls for all, and another --lr-scheduler is refused. Whole models make all their
-    epochs. For all else the authors' scripts also limit the updates, to as many as batches of full size would make: on
-    RTE, whose long examples make more, training ends after 38 of the 50 epochs.
+    The rate is fixed for prompts and adapters; for whole models, and with ``warm_up``, it rises and falls, and another
+    --lr-scheduler is refused. Whole models make all their epochs. All else makes at most as many updates as batches of
+    full size would, as in the authors' scripts: on RTE, with its long examples, training ends after 38 of 50 epochs.
     """
     settings = settings_of(experiment)
     batch, epochs = experiment.batch_size or settings.batch_size, experiment.max_epoch or settings.max_epoch
-    # a run that counts updates makes as many epochs as it takes
+    # --max-update alone does not limit the epochs.
     limits = ["--max-epoch", str(epochs)] if experiment.max_epoch or not experiment.max_update else []
     most = experiment.max_update
     if not (trains_whole_model(experiment) or experiment.max_epoch or experiment.max_update):
@@ -147,16 +147,16 @@ def schedule_options(experiment: Experiment, splits: Splits) -> list[str]:
     options = [
         *("--total-batch-size", str(batch), "--batch-size", str(batch), "--max-tokens", str(MAX_TOKENS)),
         *("--required-batch-size-multiple", "1"),
-        # validation, whose batches change no score, is not limited in tokens
+        # The batches of validation change no score, and so are not limited in tokens.
         *("--batch-size-valid", str(VALID_BATCH), "--max-tokens-valid", str(VALID_BATCH * MAX_POSITIONS)),
         *(*limits, *(["--max-update", str(most)] if most else [])),
     ]
-    given = option_value(experiment, "--lr-scheduler") or DECAY
-    if given != DECAY and experiment.warm_up is not None:
+    scheduler = option_value(experiment, "--lr-scheduler") or DECAY
+    if scheduler != DECAY and experiment.warm_up is not None:
         raise InputError(
-            f"warm_up {experiment.warm_up} is for --lr-scheduler {DECAY}, not {given}: leave one of them out"
+            f"warm_up {experiment.warm_up} is for --lr-scheduler {DECAY}, not {scheduler}: leave one of them out"
         )
-    if given != DECAY or not trains_whole_model(experiment) and experiment.warm_up is None:
+    if scheduler != DECAY or not trains_whole_model(experiment) and experiment.warm_up is None:
         return [*options, "--lr-scheduler", "fixed"]
     rising = WARM_UP if experiment.warm_up is None else experiment.warm_up
     updates = batches_of_epoch(experiment, splits.folder, batch) * epochs
@@ -167,7 +167,7 @@ def schedule_options(experiment: Experiment, splits: Splits) -> list[str]:
 
 
 def option_value(experiment: Experiment, name: str) -> str | None:
-    """Return the value of one of the experiment's further options, the last one if there are several."""
+    """Return the last value of an option in the experiment's further options, or None."""
     words, value = experiment.options, None
     for at, word in enumerate(words):
         option, equals, after = word.partition("=")
@@ -177,43 +177,34 @@ def option_value(experiment: Experiment, name: str) -> str | None:
 
 
 def number_given(experiment: Experiment, name: str, usual: int) -> int:
-    """Return a whole number of the experiment's further options, or ``usual``; InputError if it is something else."""
+    """Return a whole number from the experiment's further options, or ``usual``; raise InputError for another text."""
     value = option_value(experiment, name) or str(usual)
     if not value.isdecimal():
-        raise InputError(f"{name} {value} is no whole number: give one, such as {usual}")
+        raise InputError(f"{name} {value} is not a whole number: give one, such as {usual}")
     return int(value)
 
 
 def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> int:
-    """Count the batches of one process as fairseq makes them for this experiment's seed."""
+    """Count the batches of an epoch as fairseq makes them in one process with the experiment's seed."""
     lengths = sum(folder.rows(part, "train").lengths.astype(np.int64) + 1 for part in folder.inputs)  # <s> or </s>
     longest = number_given(experiment, "--max-positions", MAX_POSITIONS) - prompt_rows(experiment)
     tokens = np.minimum(np.tile(lengths, 2 if experiment.supplementary else 1), longest)
     order = np.random.RandomState(experiment.seed).permutation(len(tokens))
-    if not experiment.supplementary:  # fairseq's task sorts by the drawn numbers, ours takes them for the order
+    if not experiment.supplementary:  # fairseq's task sorts by the permutation; with swapped pairs, ours applies it
         order = np.argsort(order)
     if "--no-shuffle" in experiment.options:
         order = np.arange(len(tokens))
     if "--group-by-length" in experiment.options:
         order = grouped_by_length(order, tokens)
-    return count_batches(tokens[order].tolist(), batch, number_given(experiment, "--max-tokens", MAX_TOKENS))
+    most = number_given(experiment, "--max-tokens", MAX_TOKENS)
+    return len(batch_by_size(order, None, tokens[order].astype(np.int64), most, batch))
 
 
 def prompt_rows(experiment: Experiment) -> int:
-    """Count the positions of an example that its text leaves to the prompt, with the separators around that."""
+    """Count the positions of an example that the prompt takes from its text, with the separators around it."""
     args = open_options(method=experiment.method, prompt_insertion=option_value(experiment, "--prompt-insertion"))
     fill_method_options(args)
     if args.prompt_insertion is None or str(args.prompt_insertion) in (*PREFIX, LATE):
         return 0
     length = number_given(experiment, "--prompt-length", args.prompt_length)
     return len(prompt_block(experiment.prompt_position, length, placeholder=0, separator=0))
-
-
-def count_batches(sizes: Iterable[int], examples: int, tokens: int) -> int:
-    """Count batches of examples of these sizes in order, with at most so many examples, and tokens with padding."""
-    batches = held = longest = 0
-    for size in sizes:
-        held, longest = held + 1, max(longest, size)
-        if batches == 0 or held > examples or held * longest > tokens:
-            batches, held, longest = batches + 1, 1, size
-    return batches

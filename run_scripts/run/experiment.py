@@ -1,7 +1,7 @@
-"""One run of the paper's comparison: everything that decides its result, its examples, and the runs that go on from it.
+"""A run of the paper's comparison: all that decides its result, its examples, and the runs that go on from it.
 
-Those are of models of one task on another: as they are (zero-shot), or trained on K of its examples first (few-shot);
-ID-SPAM, Section 3.4 and Appendix C. Labels are matched by what they mean, never by their numbers.
+The latter answer another task: the model as it is (zero-shot), or trained on K examples of that task (few-shot), as in
+ID-SPAM, Section 3.4 and Appendix C. Labels are matched by their meanings, never by their numbers.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from preprocess.tasks import SETTINGS, Settings, Task, counterparts, find_task
 from preprocess.writing import locked
 
 SELECTIONS = ("clean", "paper")
-# Of the settings that command.py gives; raised whenever they change, so that no run made with others is taken for one
-# of these. 2: at most 4,400 tokens in a batch, the authors' choice of checkpoints and loss scale.
+# Version of the settings in command.py. Every change of them raises it: runs with other settings get other identities.
+# 2: at most 4,400 tokens in a batch, the authors' choice of checkpoints and loss scale.
 PROTOCOL = 2
-METRICS_OF_OLD = ("accuracy", "acc_and_f1", "pearson_and_spearman", "mcc")  # which no run's identity tells
-AFTERWARDS = ("eval_tasks", "eval_data")  # change nothing of what was trained
+METRICS_OF_OLD = ("accuracy", "acc_and_f1", "pearson_and_spearman", "mcc")  # these are in no identity
+AFTERWARDS = ("eval_tasks", "eval_data")  # do not change the training
 STARTS = ("init_prompts_from", "init_head_from")  # may be None
 START = "--finetune-from-model"
 READ = ("--source-prompts", "--spot-target", "--spot-embeddings", START)  # options that name files
-ARROW = " → "  # between the task that was trained on and the one that is answered
-LATER = ("source_run", "source_task", "warm_up")  # identities of runs without them are older than these
+ARROW = " → "  # between the task of the training and the task of the answers
+LATER = ("source_run", "source_task", "warm_up")  # in identities only where they are set: older runs keep theirs
 HELD_OUT_SEED = 0  # the same development set for all methods and seeds
 HELD_OUT_SHARE, HELD_OUT_MOST = 10, 1000
 FEW_SHOT_DEV = 1000  # Section 4.4
-REPORTED = "valid"  # split of a published folder
+REPORTED = "valid"  # split of a published folder that has the test scores
 REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
     "backbone": "get it with bash checkpoints/download.sh roberta.large, or name another file",
@@ -45,7 +45,7 @@ REMEDIES = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """A training run and its evaluation. What is None is as in the paper."""
+    """A training run and its evaluation; None stands for the paper's setting."""
 
     task: str  # a name of preprocess.tasks
     method: str  # a --method of the plugin
@@ -56,21 +56,21 @@ class Experiment:
     arch: str = "roberta_idpg_large"
     row: str = ""  # of a table
     k: int | None = None  # training examples of the few-shot setting (Section 4.4)
-    dev_examples: int | None = None  # held out of the training set to choose learning rate and checkpoint with
-    selection: str = "clean"  # clean holds such examples out; paper chooses on the split that it reports
+    dev_examples: int | None = None  # held out of the training set to choose learning rate and checkpoint
+    selection: str = "clean"  # clean: choose on held-out examples; paper: on the split that is reported
     position: int | None = None  # of the prompt
-    supplementary_position: int | None = None  # of the prompt while the backbone was trained on MNLI
-    supplementary: bool = False  # the run is such a training of the whole model (appendix A.4)
+    supplementary_position: int | None = None  # of the prompt in the backbone's training on MNLI
+    supplementary: bool = False  # the run is that training of the whole model (appendix A.4)
     init_prompts_from: str | None = None  # checkpoint whose method is the start
-    init_head_from: str | None = None  # and whose head is
+    init_head_from: str | None = None  # checkpoint whose head is the start
     batch_size: int | None = None
     max_epoch: int | None = None
     max_update: int | None = None
     options: tuple[str, ...] = ()  # further ones of fairseq-train
     eval_tasks: tuple[str, ...] = ()  # other tasks that the trained model answers as it is
     eval_data: tuple[str, ...] = ()  # their whole folders
-    source_run: str | None = None  # that this one goes on from, with all that it trained
-    source_task: str | None = None  # of that run
+    source_run: str | None = None  # run whose trained model is the start
+    source_task: str | None = None  # task of that run
     warm_up: float | None = None  # share of the updates in which the learning rate rises, before it falls to 0
 
     @property
@@ -79,19 +79,19 @@ class Experiment:
 
     @property
     def size(self) -> str:
-        """Size of the task, a name in preprocess.tasks; MNLI as a task for methods is a large one."""
+        """Size of the task, as preprocess.tasks names it; MNLI is a large one."""
         if self.k is not None:
             return "few-shot"
         return "large" if self.facts.settings == "supplementary" else self.facts.settings
 
     @property
     def settings(self) -> Settings:
-        """Settings of the paper, of prompts and adapters or of a whole model on MNLI as a backbone for others."""
+        """The paper's settings: of prompts and adapters, or of supplementary training."""
         return SETTINGS["supplementary" if self.supplementary else self.size]
 
     @property
     def prompt_position(self) -> int:
-        """The given one, or after ``<s>``, for pairs too, as in all of the authors' scripts."""
+        """``position``, by default 0 (after ``<s>``), for pairs too, as in all of the authors' scripts."""
         return 0 if self.position is None else self.position
 
     @property
@@ -101,7 +101,7 @@ class Experiment:
 
     @property
     def run(self) -> str:
-        """12 hex digits: the same for runs of a row that have the same result, wherever their files lie."""
+        """The run's identity, 12 hex digits: equal for runs of a row with the same result, wherever their files lie."""
         decides: dict[str, Any] = {**asdict(self), "position": self.prompt_position, "protocol": PROTOCOL}
         for name in (*AFTERWARDS, *(name for name in LATER if decides[name] is None)):
             del decides[name]
@@ -120,11 +120,11 @@ class Experiment:
 
     @property
     def read_digest(self) -> str:
-        """Digest of what the run reads of its data: texts, labels, and word vectors where its method takes them."""
+        """Digest of the texts and labels that the run reads, and of the word vectors where its method takes them."""
         return folder_digest(self.data, self.reads_word_vectors)
 
     def absolute(self) -> Experiment:
-        """Return the same with absolute paths; raise InputError where a file or folder is missing."""
+        """Return the experiment with absolute paths; raise InputError where a file or folder is missing."""
         names = ("data", "backbone", *STARTS)
         paths: dict[str, Any] = {name: _absolute(name, getattr(self, name), self.task) for name in names}
         others = (_absolute("data", path, task) for task, path in zip(self.eval_tasks, self.eval_data))
@@ -156,12 +156,11 @@ def _absolute(name: str, path: str, task: str) -> str:
 
 @cache
 def backbone_digest(path: str) -> str:
-    """Return the digest of the backbone's tensors, which is the same in a file that another version wrote.
+    """Return the digest of the backbone's tensors, which the format of the file does not change.
 
-    Of a file that is known (see saving/backbone_file.py) it costs the reading of a note. Raises InputError where the
-    file is no backbone.
+    For a known file, it is read from a note (see saving/backbone_file.py). Raises InputError for another kind of file.
     """
-    from fairseq_idpg.saving.backbone_file import read_backbone  # with torch: reports need none of it
+    from fairseq_idpg.saving.backbone_file import read_backbone  # imports torch, which reports do without
 
     return read_backbone(path).fingerprint()
 
@@ -172,7 +171,7 @@ def file_digest(path: str) -> str:
 
 
 def by_content(options: Sequence[str]) -> list[str]:
-    """Return options of fairseq-train, with the digest of a file, which must exist, instead of its path."""
+    """Return options of fairseq-train with digests for the paths of files; raise InputError where a file is missing."""
     found: list[str] = []
     for before, word in zip(("", *options), options):
         name, equals, value = word.partition("=")
@@ -201,7 +200,7 @@ def folder_digest(path: str, word_vectors: bool) -> str:
 
 
 class Splits(NamedTuple):
-    """A binarized folder, and which of its splits chooses the checkpoint and which is reported."""
+    """A binarized folder, the split that chooses the checkpoint, and the split that is reported."""
 
     folder: DataFolder
     dev: str
@@ -211,10 +210,10 @@ class Splits(NamedTuple):
 def splits_of(experiment: Experiment, place: Path) -> Splits:
     """Return the task's own folder, or a copy in ``place`` with a development set held out of its training set.
 
-    Few-shot: K examples and a development set of 1,000, or of what is left (CR has 775 beside K = 1,000), drawn anew
-    for each seed (Section 4.4). Full data: the published folder reports on ``valid``; ``--selection paper`` also
-    selects on it, as the paper does, ``clean`` on a tenth of the training set, at most 1,000 examples. Of examples that
-    answer questions these are numbers of questions.
+    Few-shot: K examples and a development set of 1,000, or of all others (CR has 775 beside K = 1,000), drawn anew for
+    each seed (Section 4.4). Full data: ``valid`` of the published folder is reported. ``--selection paper`` selects on
+    it too, as the paper; ``clean`` selects on a tenth of the training set, at most 1,000 examples. Where examples
+    answer questions, the numbers count questions.
     """
     source = DataFolder(Path(experiment.data))
     if reports_on_its_choice(experiment):
@@ -231,7 +230,7 @@ def splits_of(experiment: Experiment, place: Path) -> Splits:
 
 
 def drawn(experiment: Experiment, source: DataFolder) -> tuple[int, int, int]:
-    """Return how many examples to train on and to choose with, and the seed that draws them."""
+    """Return the numbers of training and development examples, and the seed that draws them."""
     examples = count_drawn(source)
     if experiment.k is not None:
         left = max(1, examples - experiment.k)
@@ -241,13 +240,13 @@ def drawn(experiment: Experiment, source: DataFolder) -> tuple[int, int, int]:
 
 
 def of_each_split(experiments: Iterable[Experiment]) -> Iterable[Experiment]:
-    """Return one experiment for each choice of examples to train and select on."""
+    """Return one experiment for each draw of examples to train and select on."""
     seeds = ((each, each.seed if each.k else None) for each in experiments)
     return {(each.data, each.k, each.dev_examples, each.selection, seed): each for each, seed in seeds}.values()
 
 
 def reports_on_its_choice(experiment: Experiment) -> bool:
-    """Return whether the split that is reported also chooses the checkpoint, so that nothing is held out."""
+    """Return whether the reported split also chooses the checkpoint, so that no examples are held out."""
     return experiment.supplementary or (experiment.k is None and experiment.selection == "paper")
 
 
@@ -255,14 +254,14 @@ def reports_on_its_choice(experiment: Experiment) -> bool:
 
 
 def with_others(experiment: Experiment, option: str, folders: dict[str, str]) -> Experiment:
-    """Return the experiment with other tasks that its model answers, which ``check_pair`` accepts: task -> folder."""
+    """Return the experiment with other tasks, task -> folder, for its model to answer; see ``check_pair``."""
     for task in folders:
         check_pair(option, experiment.facts, find_task(task))
     return replace(experiment, eval_tasks=tuple(folders), eval_data=tuple(folders.values()))
 
 
 def check_pair(option: str, source: Task, target: Task) -> None:
-    """Raise InputError unless a model of the first task can answer the second, another one with the same meanings."""
+    """Raise InputError unless a model of the first task can answer the second, whose labels mean the same."""
     reason = ""
     if source is target:
         reason = f"its models are scored on {target.name} as it is: name other tasks"
@@ -281,25 +280,15 @@ def check_pair(option: str, source: Task, target: Task) -> None:
 
 
 def continued(experiments: Iterable[Experiment], ks: Sequence[int]) -> Iterator[Experiment]:
-    """The runs that go on from others, on K examples of each task that these answer; learning rate and seed are theirs.
+    """Yield the runs that go on from others, with their rate and seed, on K examples of each task that these answer.
 
-    ID-SPAM does not say how the second training is done (Appendix C): it is this package's few-shot training.
+    ID-SPAM does not describe the second training (Appendix C); here it is the few-shot training of this package.
     """
     for experiment in experiments:
-        words = experiment.options  # without another start
+        words = experiment.options  # all but another start
         pairs = zip(("", *words), words)
         options = tuple(word for before, word in pairs if before != START and word.partition("=")[0] != START)
         for (task, data), k in product(zip(experiment.eval_tasks, experiment.eval_data), ks):
-            yield replace(
-                experiment,
-                task=task,
-                data=data,
-                k=k,
-                source_task=experiment.task,
-                source_run=experiment.run,
-                init_prompts_from=None,
-                init_head_from=None,
-                eval_tasks=(),
-                eval_data=(),
-                options=options,
-            )
+            source: dict[str, Any] = {"source_task": experiment.task, "source_run": experiment.run}
+            unset: dict[str, Any] = {**dict.fromkeys(STARTS), **dict.fromkeys(AFTERWARDS, ())}
+            yield replace(experiment, task=task, data=data, k=k, options=options, **source, **unset)

@@ -1,8 +1,8 @@
-"""fairseq-train as a child process, what its log says of time and memory, and the checkpoints that it leaves.
+"""fairseq-train as a child process, the time and memory in its log, and its checkpoints.
 
-The child is ``python -m run_scripts.run.fairseq_train ARGUMENTS``: fairseq-train, whose last line says how much memory
-it took at most. It imports nothing of fairseq_idpg, which --user-dir brings; where it is installed as a part of it,
-fairseq_idpg comes before fairseq-train.
+The child is ``python -m run_scripts.run.fairseq_train ARGUMENTS``: fairseq-train with a last line about its memory.
+It imports nothing of fairseq_idpg, which --user-dir brings. In an installed package, whose part it is, fairseq_idpg
+comes first.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ ENDED = re.compile(r"^=== ended with status -?\d+ after ([\d.]+) s$", re.MULTILI
 PEAK = re.compile(r"^=== peak memory ([\d.]+) MiB \((\w+)\)$", re.MULTILINE)
 STEPS = re.compile(r'\| train_inner \| {.*"num_updates": "(\d+)".*"train_wall": "([\d.]+)"')  # of --log-format json
 VALIDATED = r'\| valid \| {{.*"valid_{}": "([-\d.]+)".*"valid_num_updates": "(\d+)"'
-DEVICES = "| training on "  # fairseq's words, behind what it says of GPUs
+DEVICES = "| training on "  # fairseq's words, after its lines about GPUs
 GPU_TOTAL = re.compile(r"total memory = ([\d.]+) GB")
 GPU_NAME = re.compile(r"total memory = [\d.]+ GB ; name = (.*?) *$", re.MULTILINE)
 GPU_FREE = re.compile(r'"(?:train_)?gb_free": "?([\d.]+)')
 
 
 def train(command: list[str], log: Path, echo: bool) -> None:
-    """Run ``fairseq-train ARGUMENTS``; its output goes to the end of ``log``, and with ``echo`` to our own.
+    """Run ``fairseq-train ARGUMENTS``; append its output to ``log``, and with ``echo`` print it too.
 
-    Raises InputError with the last line that it wrote where it fails.
+    Raises InputError with its last line where it fails.
     """
     begin, last = time.monotonic(), ""
     with open(log, "a", encoding="utf-8") as file:
@@ -54,14 +54,14 @@ def train(command: list[str], log: Path, echo: bool) -> None:
             last = line.strip() if line.strip() and not line.startswith("===") else last
 
         write(f"{STARTED}{time.strftime(STAMP)} {shlex.join(command)}\n")
-        status = follow([sys.executable, "-m", module("run_scripts.run.fairseq_train"), *command[1:]], write)
+        status = run_child([sys.executable, "-m", module("run_scripts.run.fairseq_train"), *command[1:]], write)
         write(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n")
     if status:
         raise InputError(f"fairseq-train ended with status {status}: {last} (log: {log})")
 
 
-def follow(command: Sequence[str], on_line: Callable[[str], None], folder: Path | None = None) -> int:
-    """Return the exit status of a child, whose lines go to ``on_line`` as they come; it ends when we do."""
+def run_child(command: Sequence[str], on_line: Callable[[str], None], folder: Path | None = None) -> int:
+    """Run a child that ends with this process, pass its lines to ``on_line`` as they come, and return its status."""
     child = subprocess.Popen(
         command,
         cwd=folder,
@@ -70,7 +70,7 @@ def follow(command: Sequence[str], on_line: Callable[[str], None], folder: Path 
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
-        close_fds=False,  # it inherits our locks: a process that waits for them also waits for an orphan
+        close_fds=False,  # it inherits our locks, so that others wait for it even where it is an orphan
     )
     assert child.stdout is not None
     try:
@@ -92,20 +92,20 @@ def stop(child: subprocess.Popen) -> None:
 
 
 def child_environment() -> dict[str, str]:
-    """Return the environment of Python processes that import this repository, in whatever folder they start."""
-    # threads that spin while they wait slow each other down where runs share a machine
+    """Return the environment of Python processes in any folder that import this repository."""
+    # Threads that spin while they wait would slow other runs down.
     return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **search_path(), "PYTHONUNBUFFERED": "1"}
 
 
 def training_facts(log: Path) -> dict[str, Any]:
     """Return ``seconds`` of fairseq-train over all attempts, ``seconds_per_update``, ``peak_mib``, ``hardware``.
 
-    Memory is the most of one attempt, of the GPUs if there are some, else of the process; with several processes that
-    of one GPU. Hardware: "CPU", or the GPUs' names.
+    The memory is the maximum over attempts, of the GPUs or else of the process; with several processes, of one GPU.
+    Hardware is "CPU", or the GPUs' names.
     """
     attempts = log.read_text("utf-8", "replace").split(STARTED)[1:]
     text = "".join(attempts)
-    used = dict.fromkeys(name for each in attempts if DEVICES in each for name in GPU_NAME.findall(each) or ["CPU"])
+    devices = dict.fromkeys(name for each in attempts if DEVICES in each for name in GPU_NAME.findall(each) or ["CPU"])
     total, free = GPU_TOTAL.search(text), GPU_FREE.findall(text)
     peaks = [float(mib) for mib, _ in PEAK.findall(text)]
     if total and free and not any(device == "GPU" for _, device in PEAK.findall(text)):
@@ -114,28 +114,30 @@ def training_facts(log: Path) -> dict[str, Any]:
         "seconds": round(sum(map(_seconds, attempts)), 1),
         "seconds_per_update": seconds_per_update(log),
         "peak_mib": max(peaks, default=None),
-        "hardware": ", ".join(used) or None,
+        "hardware": ", ".join(devices) or None,
     }
 
 
 def seconds_per_update(log: Path) -> float | None:
-    """Return those of fairseq's own clock: without start-up, loading of batches, validation and saving.
+    """Return seconds by fairseq's clock, without start-up, loading of batches, validation and saving.
 
-    fairseq writes it every --log-interval updates (100), in whole seconds; None where there were fewer. A checkpoint
-    carries the clock, so that an attempt that goes on also writes of all updates since the last such number.
+    fairseq logs it every --log-interval updates (100), in whole seconds; None where there were fewer. A checkpoint
+    carries the clock, so that an attempt that goes on includes the updates of the earlier ones.
     """
     of_updates = {int(updates): float(seconds) for updates, seconds in STEPS.findall(log.read_text("utf-8", "replace"))}
     return round(sum(of_updates.values()) / max(of_updates), 4) if of_updates else None
 
 
 def dev_curve(log: Path, metric: str) -> list[list[float]]:
-    """Return [updates, score on the development set] of every validation, x100 and as fairseq rounds it, to 0.1."""
-    found = re.findall(VALIDATED.format(metric), log.read_text("utf-8", "replace"))
-    return [[updates, score] for updates, score in {int(updates): float(score) for score, updates in found}.items()]
+    """Return [updates, dev score] of every validation, x100 and rounded to 0.1 by fairseq."""
+    validations = re.findall(VALIDATED.format(metric), log.read_text("utf-8", "replace"))
+    return [
+        [updates, score] for updates, score in {int(updates): float(score) for score, updates in validations}.items()
+    ]
 
 
 def _seconds(attempt: str) -> float:
-    """An attempt that was killed has lasted until its last line."""
+    """Return the duration of an attempt, which a kill ended at its last line."""
     ended = ENDED.search(attempt)
     if ended:
         return float(ended[1])
@@ -145,7 +147,7 @@ def _seconds(attempt: str) -> float:
 
 def check_whole(checkpoint: Path, remedy: str) -> None:
     """Raise InputError, with the ``remedy``, for a checkpoint that is gone or damaged."""
-    from fairseq_idpg.saving.reading import read_file  # with torch: the child loads it with fairseq, in its own way
+    from fairseq_idpg.saving.reading import read_file  # imports torch, which the child is to import with fairseq
 
     try:
         read_file(str(checkpoint), "checkpoint", mapped=True)
@@ -154,7 +156,7 @@ def check_whole(checkpoint: Path, remedy: str) -> None:
 
 
 def drop_optimizer(checkpoint: Path) -> None:
-    """Drop what only resuming needs: the optimizer's state, two thirds of a whole model's file, and float32 copies."""
+    """Drop what only resuming needs: the optimizer's state (two thirds of a whole model's file) and float32 copies."""
     import torch
 
     state = torch.load(checkpoint, weights_only=True, mmap=True)
@@ -171,9 +173,9 @@ def drop_optimizer(checkpoint: Path) -> None:
 
 
 def peak_memory() -> tuple[float, str]:
-    """Return (MiB, of what): reserved on GPUs by this process, or its resident set.
+    """Return (MiB, device): the memory that this process has reserved on GPUs, or its resident set.
 
-    fairseq resets torch's peak at every update, but what torch has reserved is not given back before the end.
+    torch keeps what it has reserved to the end. It also counts a peak, but fairseq resets that at every update.
     """
     import torch  # only in the child
 
@@ -189,7 +191,7 @@ if __name__ == "__main__":
     if "fairseq_idpg" in sys.modules:
         from fairseq_idpg.training import fairseq_patches
 
-        fairseq_patches.install()  # what it replaces of fairseq-train was not there yet
+        fairseq_patches.install()  # some of the functions that it replaces are imported only now
 
     try:
         cli_main()

@@ -1,4 +1,4 @@
-"""The paper's scores (Section 4.1, Table 5), and those of SuperGLUE, in percent."""
+"""The metrics of the paper (Section 4.1, Table 5) and of SuperGLUE, x100."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _accuracy_and_f1(predictions: np.ndarray, targets: np.ndarray, questions: Qu
 
 
 def _pearson_and_spearman(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None) -> Scores:
-    """Both are 0 where all predictions, or all targets, are the same, as there is no correlation then."""
+    """Return both correlations; 0 where all predictions or all targets are equal, which have none."""
     if np.ptp(predictions) == 0 or np.ptp(targets) == 0:
         return {"pearson": 0.0, "spearman": 0.0, "pearson_and_spearman": 0.0}
     pearson, spearman = pearsonr(predictions, targets)[0], spearmanr(predictions, targets)[0]
@@ -36,15 +36,15 @@ METRICS: dict[str, Metric] = {
 
 
 def macro_scores(predictions: np.ndarray, targets: np.ndarray) -> Scores:
-    """Return the mean of all classes' F1, and that of it and of accuracy, x100: ID-SPAM's score of MRPC and QQP."""
+    """Return the mean F1 of all classes, and the mean of it and accuracy (ID-SPAM's score of MRPC and QQP), x100."""
     found = score(ACC_AND_MACRO_F1, predictions, targets)
     return {name: found[name] for name in (MACRO_F1, ACC_AND_MACRO_F1)}
 
 
 def score(metric: str, predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
-    """Return the metric, and what it is the mean of, x100; F1 is that of class 1.
+    """Return the metric and its parts, x100; F1 is that of class 1.
 
-    ``questions`` says which one each example answers, for the metrics of questions; where one example is chosen of
-    each, predictions are 1 for it and 0 for the others.
+    Metrics of questions need ``questions``, the question of each example. Where one example of each is chosen, its
+    prediction is 1 and the others' 0.
     """
     return {name: 100 * float(value) for name, value in METRICS[metric](predictions, targets, questions).items()}

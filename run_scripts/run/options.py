@@ -1,4 +1,4 @@
-"""Further options of fairseq-train: from a command line, or from a file that another person may have written."""
+"""Further options of fairseq-train, from a command line or from a file, which may be a stranger's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from preprocess.flags import flag_name
 
 from .experiment import READ
 
-# Options of fairseq-train that are set here -> what sets them, as an option of train.py and a key of a sweep.
+# Options of fairseq-train that this package sets -> the option of train.py, or key of a sweep, that decides.
 RESERVED = {
     **{flag_name(name): name for name in ("backbone", "arch", "batch_size", "max_epoch", "max_update")},
     "--method": "rows",
@@ -34,21 +34,21 @@ RESERVED = {
     "--restore-file": "backbone",
     "--swap-pairs": "supplementary",
     **dict.fromkeys(("--user-dir", "--task", "--criterion", "--num-classes", "--regression-target"), "the task"),
-    **dict.fromkeys(("--checkpoint-suffix", "--train-subset", "--log-format"), "the scripts, which read what is left"),
+    **dict.fromkeys(("--checkpoint-suffix", "--train-subset", "--log-format"), "the scripts, which read its output"),
 }
 RESERVED |= {"--max-sentences": RESERVED["--batch-size"], "-a": RESERVED["--arch"]}  # fairseq's other names of them
-# Options whose text fairseq runs as Python (``eval``), but for --adam-betas. Other architectures have more of them.
+# Options whose text fairseq runs as Python (``eval``), except for --adam-betas. Other architectures have more.
 PIPELINE = [f"--pipeline-{part}{what}" for part in ("", "encoder-", "decoder-") for what in ("balance", "devices")]
 EVALUATED = ("--adamax-betas", "--adafactor-eps", "--lamb-betas", "--model-overrides", "--wer-args", *PIPELINE)
 BETAS = "--adam-betas"
 ARCHITECTURES = ("roberta_idpg", *SIZES)
-# Texts and inputs that the plugin reads; any other free text of fairseq may name a place to write, or code.
+# Options with texts that the plugin reads. Any other text may name a place to write, or code.
 READ_HERE = {*READ, *(flag_name(item.name) for item in fields(RobertaIDPGConfig))}
 
 
 @cache
 def declared_types() -> dict[str, set[Any]]:
-    """Option -> its types in the dataclasses of fairseq and the plugin; Optional[int] is int too."""
+    """Return option -> types in the dataclasses of fairseq and the plugin, with the parts of Optional[int]."""
     parts = [*SECTIONS, RobertaIDPGConfig, SentencePredictionIDPGConfig]
     parts += [part for registry in REGISTRIES.values() for part in registry["dataclass_registry"].values()]
     found: dict[str, set[Any]] = {}
@@ -63,9 +63,9 @@ def _parts(kind: Any) -> set[Any]:
 
 
 def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """{"fp16": True, "amp": False, "dropout": 0} -> --fp16 --dropout 0.
+    """Return a command line: {"fp16": True, "amp": False, "dropout": 0} -> --fp16 --dropout 0.
 
-    False is refused where it is neither a flag's nor a word that the option takes: left out, its default would count.
+    Raises InputError where an option is false and not a flag: if it were left out, its default would count.
     """
     words = []
     for name, value in options.items():
@@ -77,20 +77,20 @@ def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
         elif value:
             words.append(option)
         elif bool not in types:
-            raise InputError(f"options: {name} false: it is no flag that could be left out: write its value")
+            raise InputError(f"options: {name} false: only a flag can be false: write its value")
     return tuple(words)
 
 
 def check_from_file(name: str, value: Any, where: str) -> None:
-    """Refuse, of a sweep's file, which may be a stranger's, all but numbers, choices, and what the plugin reads.
+    """Raise InputError for an option of a sweep's file that a stranger could misuse.
 
-    A text that fairseq-train would take for an option is refused too.
+    Numbers, choices and the texts that the plugin reads pass, but no text that looks like an option to fairseq-train.
     """
     option = flag_name(name)
     types = declared_types().get(option, {Any})
     numbers = is_numbers(value)
     text = bool(types & {str, Any}) and not (numbers and Any in types)
-    # a text that begins with a dash and a space is no option to argparse
+    # argparse does not take a dash and a space for the beginning of an option.
     option_like = isinstance(value, str) and value.startswith("-") and value[1:2].strip() and not numbers
     if option not in RESERVED and (text and option not in READ_HERE or option_like):
         near = "" if option in declared_types() else did_you_mean(option, declared_types())
@@ -101,7 +101,7 @@ def check_from_file(name: str, value: Any, where: str) -> None:
 
 
 def is_numbers(value: Any) -> bool:
-    """Return whether a value, or what a text says, is a number or a list of some."""
+    """Return whether a value is a number or a list of numbers, perhaps as a text."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -112,7 +112,7 @@ def is_numbers(value: Any) -> bool:
 
 
 def checked(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the options as they are passed on: without any that this package sets, or that fairseq runs as Python."""
+    """Return the options; raise InputError for one that this package sets, or whose value fairseq runs as Python."""
     found: list[str] = []
     before = ""
     for word in words:
@@ -130,5 +130,5 @@ def checked(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def betas(value: str) -> str:
-    """Return the two numbers of --adam-betas, such as ``[0.9, 0.98]``, as the text that fairseq runs."""
+    """Return the value of --adam-betas, such as ``[0.9, 0.98]``, as a tuple of two numbers: fairseq runs the text."""
     return repr(parse_pair("adam_betas", value.strip()))

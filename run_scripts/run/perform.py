@@ -43,14 +43,14 @@ OPTION_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "opt
 
 
 def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whole_model: bool = True) -> Record:
-    """Return the record of a run; one that was finished before is read, one that was killed goes on.
+    """Return the record of a run: of a finished one it is read; one that was killed goes on.
 
-    Raises InputError where fairseq-train failed, as the last line of its log says, or data is damaged.
+    Raises InputError where fairseq-train fails, with the last line of its log, or data is damaged.
 
     Args:
-        results: folder of all runs, which also holds their splits and M(x).
-        echo: print what fairseq-train prints.
-        keep_whole_model: keep the checkpoint even of a run that trains the backbone and so is as large.
+        results: folder of all runs, with their splits and M(x).
+        echo: print the output of fairseq-train.
+        keep_whole_model: keep the checkpoint even of a run that trains the backbone, which is as large.
     """
     run, results = experiment.run, results.absolute()
     folder = run_folder(results, run)
@@ -75,9 +75,9 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
 
 
 def unanswered(record: Record, experiment: Experiment) -> list[tuple[str, str]]:
-    """Return tasks, and their folders, on which a run that is done has no score, or one of other data."""
+    """Return (task, folder) of the other tasks that a finished run has not answered, or on other data."""
     known = record.get("transfer") or {}
-    read = {experiment.reads_word_vectors, True}  # older records also tell vectors that no run read
+    read = {experiment.reads_word_vectors, True}  # the digests of older records always include word vectors
     return [
         (task, data)
         for task, data in zip(experiment.eval_tasks, experiment.eval_data)
@@ -86,7 +86,7 @@ def unanswered(record: Record, experiment: Experiment) -> list[tuple[str, str]]:
 
 
 def finished(results: Path, run: str, experiment: Experiment | None = None) -> Record | None:
-    """Return the record of a run if it is done, and with all tasks where an ``experiment`` is given."""
+    """Return the record of a run if it is done, with the other tasks of an ``experiment`` too."""
     path = run_folder(results, run) / RECORD
     if not path.exists():
         return None
@@ -95,13 +95,13 @@ def finished(results: Path, run: str, experiment: Experiment | None = None) -> R
 
 
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
-    """Train, predict and put the record together."""
+    """Train, predict, and return the record."""
     folder, cache = run_folder(results, run), cache_of(experiment, results)
     best, log = folder / BEST_CHECKPOINT, folder / LOG
     splits = splits_of(experiment, results / "data")
     check_source(experiment, folder)
     command = training_command(experiment, splits, folder, cache)
-    train(command, log, echo)  # one that has ended makes no further update
+    train(command, log, echo)  # a training that had ended makes no further update
     check_whole(best, f"remove it and {LAST_CHECKPOINT}, and the same command trains this run from its start")
     if trains_whole_model(experiment):
         drop_optimizer(best)
@@ -120,14 +120,14 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
 
 
 def check_source(experiment: Experiment, folder: Path) -> None:
-    """Raise InputError where the run that this one goes on from has left no whole checkpoint."""
+    """Raise InputError where the run to start from has left no whole checkpoint."""
     if experiment.source_run:
         again = "remove its folder and the line of that run, and the sweep makes it again"
         check_whole(source_checkpoint(experiment, folder), f"{experiment} starts from it: {again}")
 
 
 def described(experiment: Experiment, run: str) -> Record:
-    """Return what a record says of its experiment, whether it succeeded or failed."""
+    """Return the fields of a record that describe its experiment, for finished and failed runs."""
     return {
         **asdict(experiment),
         "run": run,
@@ -136,17 +136,17 @@ def described(experiment: Experiment, run: str) -> Record:
         "position": experiment.prompt_position,
         "metric": experiment.facts.metric,
         "protocol": PROTOCOL,
-        "prompt_length": None,  # not known before the model is there
+        "prompt_length": None,  # unknown without the model
         "backbone": {"path": experiment.backbone, "sha256": backbone_digest(experiment.backbone)},
         "data_sha256": folder_digest(experiment.data, word_vectors=True),
-        "read_sha256": experiment.read_digest,  # the part of it that decides the result
-        "given_options": list(experiment.options),  # "options" are all, as they took effect
+        "read_sha256": experiment.read_digest,  # of the part that decides the result
+        "given_options": list(experiment.options),  # "options" are all that took effect
     }
 
 
 def revision() -> str | None:
-    """Return the commit of the code, with ``+`` where files were changed since; None without a git repository."""
-    if PARENT:  # of an installed fairseq_idpg: a repository around it is another project's
+    """Return the commit of the code, with ``+`` where files have changed since; None without a git repository."""
+    if PARENT:  # a repository around an installed package is another project's
         return None
     command = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
     try:
@@ -159,7 +159,7 @@ def revision() -> str | None:
 
 
 def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Path | None) -> dict[str, Any]:
-    """Return what a record says of a checkpoint, and save its predictions beside it, in predictions.npz."""
+    """Return the fields of a record about a checkpoint; save its predictions beside it, in predictions.npz."""
     metric, seconds = experiment.facts.metric, 0.0
     arrays: dict[str, Any] = {}
     scores, examples = {}, {}
@@ -169,7 +169,7 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
             started = time.perf_counter()
             scores[name], found = judged(experiment.facts, model, task, splits.folder, split, name)
             examples[name] = len(found[name])
-            seconds = (time.perf_counter() - started) / max(1, examples[name])  # of the last one
+            seconds = (time.perf_counter() - started) / max(1, examples[name])  # of an example of the last split
             arrays.update(found)
     with new_file(checkpoint.with_name("predictions.npz")) as work:
         np.savez_compressed(work, **arrays)
@@ -189,7 +189,7 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
 def evaluate_elsewhere(
     experiment: Experiment, task: str, data: str, checkpoint: Path, cache: Path | None
 ) -> dict[str, Any]:
-    """Return what a record says of a checkpoint on another task's ``valid``, and save its predictions beside it.
+    """Return the scores of a checkpoint on another task's ``valid``; save its predictions beside it.
 
     Classes are matched by their meaning, see ``fairseq_idpg.saving.record.labels_here``.
     """
@@ -210,14 +210,14 @@ def load(experiment: Experiment, checkpoint: Path, folder: DataFolder, cache: Pa
 def judged(
     facts: Task, model: Any, task: Any, folder: DataFolder, split: str, name: str
 ) -> tuple[Scores, dict[str, Any]]:
-    """Return scores of a model on a split with labels, and what predictions.npz says of it under a name.
+    """Return a model's scores on a split with labels, and the arrays of predictions.npz under a name.
 
-    Scores are those of the task's own metric, and of classes what ID-SPAM reports.
+    The scores are those of the task's own metric and, for classes, those that ID-SPAM reports.
     """
     questions = folder.questions(split)
     answers, targets = numbered(predict_split(model, task, split), questions if facts.by_choice else None)
     if targets is None:
-        raise InputError(f"{folder.path} has no labels of {split}: preprocess it with them")
+        raise InputError(f"{folder.path} has no labels of {split}: preprocess it with labels")
     macro = {} if facts.regression or facts.by_choice else macro_scores(answers, targets)
     arrays: dict[str, Any] = {name: answers, f"{name}_targets": targets}
     if questions is not None:
@@ -227,9 +227,9 @@ def judged(
 
 
 def numbered(found: SplitPredictions, questions: Questions | None = None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return answers, and targets if any; of classes that are numbers these themselves, as F1 is that of the label 1.
+    """Return answers, and targets if any; with ``questions``, one example of each is chosen.
 
-    With ``questions``, one example of each is chosen.
+    Of classes whose names are numbers, these are returned: F1 is that of the label 1.
     """
     answers = found.answers if questions is None else found.answers_to(questions)
     if not found.label_names or not all(label.isdecimal() for label in found.label_names):
@@ -240,7 +240,7 @@ def numbered(found: SplitPredictions, questions: Questions | None = None) -> tup
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep loggers, and torch where there is no GPU, from saying again what they have said while training."""
+    """Silence messages that the training has printed before: of loggers, and of torch where there is no GPU."""
     logging.disable(logging.INFO)
     try:
         with warnings.catch_warnings():
@@ -251,10 +251,10 @@ def quiet() -> Iterator[None]:
 
 
 def saved_facts(checkpoint: Path) -> dict[str, Any]:
-    """Return ``best_epoch``, counted from 1, ``best_update``, and ``options`` as they took effect."""
+    """Return ``best_epoch``, counted from 1, ``best_update``, and the ``options`` that took effect."""
     state = torch.load(checkpoint, weights_only=True, mmap=True)
     iterator = state["extra_state"]["train_iterator"]
-    ended = iterator["iterations_in_epoch"] == 0  # it was saved at an epoch's end, as the start of the next one
+    ended = iterator["iterations_in_epoch"] == 0  # at its end, an epoch is saved as the start of the next one
     options = {group: state["cfg"][group] for group in OPTION_GROUPS}
     return {
         "best_epoch": iterator["epoch"] - ended,

@@ -1,4 +1,4 @@
-"""What would make runs fail, found before the first one is started."""
+"""Checks of all runs before the first one is started."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ backbone_of = lru_cache(maxsize=1)(read_backbone)
 
 @cache
 def folder_of(path: str) -> DataFolder:
-    """Return a data folder with examples to train on and to report on."""
+    """Return a data folder; raise InputError unless it has examples to train on and to report on."""
     folder = DataFolder(Path(path))
     check_source(folder)
     return folder
@@ -51,18 +51,19 @@ def folder_of(path: str) -> DataFolder:
 
 @cache
 def dictionary_of(folder: Path) -> Dictionary:
-    """Return it as the plugin's task has it."""
+    """Return the dictionary of the plugin's task."""
     dictionary = Dictionary.load(str(folder / "input0" / "dict.txt"))
     dictionary.add_symbol(MASK)
     return dictionary
 
 
 def check(experiments: Iterable[Experiment]) -> None:
-    """Check each data folder, backbone, option and start, once for all learning rates and seeds."""
+    """Raise InputError for a data folder, backbone, option or start that would make a run fail."""
     try:
         experiments = list(experiments)
+        # Learning rates and seeds share one check; one backbone is held at a time.
         distinct = dict.fromkeys(replace(each, lr=1.0, seed=1, k=None, source_run=None) for each in experiments)
-        for experiment in sorted(distinct, key=lambda each: each.backbone):  # one is held at a time
+        for experiment in sorted(distinct, key=lambda each: each.backbone):
             folder = folder_of(experiment.data)
             check_folder("data", experiment.facts, folder)
             check_position(experiment.prompt_position, pairs=len(folder.inputs) == 2)
@@ -78,11 +79,11 @@ def check(experiments: Iterable[Experiment]) -> None:
             source = DataFolder(Path(experiment.data))
             select_rows(source, *drawn(experiment, source), per_class=False)
     finally:
-        backbone_of.cache_clear()  # it is large
+        backbone_of.cache_clear()  # frees its memory
 
 
 def check_heads(first: Iterable[Experiment], second: Iterable[Experiment]) -> None:
-    """Raise InputError unless the heads that supplementary training leaves fit the tasks that start with them."""
+    """Raise InputError unless the heads from supplementary training fit the tasks that start with them."""
     for before, after in product({each.data for each in first}, {each.data for each in second}):
         if sorted(folder_of(before).label_names) != sorted(folder_of(after).label_names):
             raise InputError(
@@ -92,15 +93,15 @@ def check_heads(first: Iterable[Experiment], second: Iterable[Experiment]) -> No
 
 
 def check_folder(option: str, task: Task, folder: DataFolder) -> None:
-    """Raise InputError unless a folder has the task's name, if it records one, and its labels, or those of --efl.
+    """Raise InputError unless a folder has the name of the task, if it records one, and its labels or those of --efl.
 
-    Scores on another task's folder would be reported as those of this one.
+    Scores on another task's folder would be reported as scores of this task.
     """
-    found = preprocess_facts(str(folder.path)).task
-    if found is not None and found.lower() != task.name.lower():
-        raise InputError(f"{option} {folder.path} is of {found}, not {task.name}: name a folder of {task.name}")
+    recorded = preprocess_facts(str(folder.path)).task
+    if recorded is not None and recorded.lower() != task.name.lower():
+        raise InputError(f"{option} {folder.path} is of {recorded}, not {task.name}: name a folder of {task.name}")
     pairs = len(folder.inputs) == 2
-    labels = [ENTAILED, NOT_ENTAILED] if pairs and not task.pairs else list(task.labels)  # the former of --efl
+    labels = [ENTAILED, NOT_ENTAILED] if pairs and not task.pairs else list(task.labels)  # --efl makes pairs
     if sorted(folder.label_names) != sorted(labels) or task.pairs > pairs:
         texts = "pairs" if pairs else "single sentences"
         raise InputError(
@@ -110,13 +111,13 @@ def check_folder(option: str, task: Task, folder: DataFolder) -> None:
 
 
 def facts_of(folder: DataFolder) -> Record:
-    """Return what a checkpoint of it, or for it, would record."""
+    """Return the record of the data in a checkpoint that is trained on the folder."""
     given = {"regression_target": folder.regression, "prompt_position": None, "init_token": 0, "separator_token": 2}
     return folder_record(Namespace(data=str(folder.path), **given), dictionary_of(folder.path), folder.label_names)
 
 
 def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> None:
-    """Check that the backbone fits --arch and the dictionary, the method's options each other, starts the method."""
+    """Raise InputError unless backbone, --arch, dictionary, options and starts of the method fit each other."""
     width = getattr(args, "representation_width", None)
     fill_method_options(args)
     if getattr(args, "representation", None) == GLOVE:
@@ -134,7 +135,7 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
 
 
 def parse(command: list[str]) -> Namespace:
-    """Return what fairseq makes of a command, with the model's defaults; raise InputError where it fails."""
+    """Return a command as fairseq parses it, with the model's defaults; raise InputError where it fails."""
     parser, said = fairseq_options.get_training_parser(), io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

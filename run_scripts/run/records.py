@@ -15,19 +15,19 @@ from preprocess.errors import InputError
 from preprocess.writing import named
 
 FILE = "results.jsonl"
-EXPERIMENT, LOG, RECORD = "experiment.json", "train.log", "record.json"  # what a run leaves in its folder
-BEST_CHECKPOINT, LAST_CHECKPOINT = "checkpoint_best.pt", "checkpoint_last.pt"  # fairseq's names of more of it
+EXPERIMENT, LOG, RECORD = "experiment.json", "train.log", "record.json"  # files in the folder of a run
+BEST_CHECKPOINT, LAST_CHECKPOINT = "checkpoint_best.pt", "checkpoint_last.pt"  # others there, named by fairseq
 Record = dict[str, Any]
 DIVERGED, NO_MEMORY = "diverged", "out of memory"
-# Ends that the same run would come to again -> words of the messages that tell of them.
+# Reasons for which the same run would fail again -> words of their messages.
 REASONS = {DIVERGED: ("the run has diverged", "probably exploding"), NO_MEMORY: ("out of memory", "into memory")}
 
 
 def failure(error: object) -> Record:
-    """Return what a run leaves that failed, with the ``reason`` if it would fail again."""
+    """Return the record of a run that failed, with the ``reason`` if it would fail again."""
     text = " ".join(str(error).split()) or type(error).__name__
-    said = text.partition(" (log: ")[0]  # not the names of our own folders
-    reason = next((reason for reason, words in REASONS.items() if any(word in said for word in words)), None)
+    message = text.partition(" (log: ")[0]  # without the name of a folder, which may hold any words
+    reason = next((reason for reason, words in REASONS.items() if any(word in message for word in words)), None)
     return {"status": "failed", "error": text, "reason": reason}
 
 
@@ -41,9 +41,9 @@ def results_file(results: Path) -> Path:
 
 
 def read_records(results: Path) -> list[Record]:
-    """The latest record of every run, in the order in which the runs first finished.
+    """Return the latest record of every run, in the order in which the runs first finished.
 
-    A last line that was torn by a kill is left out, with a word on stderr; any other damaged line is refused.
+    Leaves out a last line that a kill tore, and says so on stderr; raises InputError for any other damaged line.
     """
     path = results_file(results)
     if not path.exists():
@@ -64,19 +64,19 @@ def read_records(results: Path) -> list[Record]:
 
 
 def _split_lines(content: bytes) -> tuple[list[bytes], bytes]:
-    """The whole lines of a file, and what a kill tore of the last one; it is whole too where only its newline lacks."""
+    """Return the whole lines of a file, and what a kill left of the last one; it may lack its newline alone."""
     *lines, last = content.split(b"\n")
     record = last.rstrip(b"\0")  # a file system may fill its last block after a loss of power
     with contextlib.suppress(ValueError, RecursionError):
         json.loads(record)
         return [*lines, record], last[len(record) :]
-    if record and not record.startswith(b"{"):  # no record that was torn
+    if record and not record.startswith(b"{"):  # it was never a record
         return [*lines, last], b""
     return lines, last
 
 
 def append_record(results: Path, record: Record) -> None:
-    """Add a line; what a kill tore before is cut off first."""
+    """Add a line, after cutting off one that a kill tore."""
     path = results_file(results)
     path.parent.mkdir(parents=True, exist_ok=True)
     with named(path), open(path, "a+b") as file:
@@ -93,9 +93,9 @@ def append_record(results: Path, record: Record) -> None:
 
 @contextlib.contextmanager
 def held(folder: Path, wait: bool = False, inherit: bool = False) -> Iterator[None]:
-    """Hold a folder for this process, so that two never write there; InputError while another process holds it.
+    """Hold a folder, so that two processes never write there; raise InputError while another one holds it.
 
-    With ``wait``, wait until that has left it; with ``inherit``, children hold it too, and others wait for orphans.
+    ``wait``: wait for it instead; ``inherit``: children hold the folder too, so that others wait for orphans.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w") as file:

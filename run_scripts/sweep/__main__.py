@@ -1,8 +1,8 @@
 """Many runs: ``python -m run_scripts.sweep CONFIG.yaml [--cluster local|slurm] [--jobs N] [--dry-run]``.
 
-A record for each finished run goes to RESULTS/results.jsonl. The same command goes on after a kill: what is there is
-not run again, and what was begun resumes from its last checkpoint. A run that fails is tried once more, unless it has
-diverged, which is a result, or lacks memory. Supplementary training, if the file asks for it, comes first, in
+RESULTS/results.jsonl gets a record of each run. The same command goes on after a kill: runs that have ended are not
+run again, and those that had begun resume from their last checkpoint. A run that fails is tried once more, unless it
+has diverged, which is a result, or lacks memory. Supplementary training, if the file asks for it, comes first, in
 RESULTS/supplementary; runs that go on with examples of other tasks (--eval-k) come last.
 """
 
@@ -25,75 +25,74 @@ from ..run.preflight import check, check_heads
 from ..run.records import BEST_CHECKPOINT, held, results_file, run_folder
 from .config import Sweep, read_sweep
 from .jobs import Cluster, Local, Slurm, Stage, missing
-from .plan import Rates, Variant, experiments, first_stage, rates_of, undecided, with_chosen_rates
+from .plan import Rates, Variant, experiments, first_stage, rates_of, with_chosen_rates
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 CLUSTERS: dict[str, type[Local] | type[Slurm]] = {"local": Local, "slurm": Slurm}
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("python -m run_scripts.sweep", description=(__doc__ or "").split("\n\n")[1])
+    made = argparse.ArgumentParser(
+        "python -m run_scripts.sweep",
+        description=(__doc__ or "").split("\n\n")[1],
+        epilog="example: python -m run_scripts.sweep table1.yaml --set tasks=[RTE,CR] seeds=[1] --dry-run",
+    )
     add = made.add_argument
     several = partial(add, nargs="+", action="extend")
     pairs = partial(several, type=pair, default=[], metavar="KEY=VALUE")
     add("config", type=config_file, metavar="CONFIG.yaml", help="a file, or the name of one in run_scripts/configs")
     add("--results", type=named_path, metavar="DIR", help="default: results/CONFIG, such as results/idspam/table2")
-    pairs("--set", help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
+    pairs("--set", help="replace values of the file: seeds=[1,2] options.cpu=true ...")
     several("--eval-tasks", metavar="TASK", help="tasks that each model also answers, without training on them")
-    several("--eval-k", metavar="K", help="and is then trained on so many examples of each, and answers it again")
+    several(
+        "--eval-k", metavar="K", help="then train each model on K examples of each of these tasks, and answer again"
+    )
     add("--cluster", choices=list(CLUSTERS), default="local", help="where runs are started (default: local)")
     add("--jobs", type=positive, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")
     pairs("--slurm", help="for sbatch: partition=gpu time=600 ...")
-    add("--dry-run", action="store_true", help="check everything, list the runs that are missing, and run nothing")
+    add("--dry-run", action="store_true", help="check everything, list the missing runs, and run nothing")
     return made
 
 
 def config_file(text: str) -> Path:
-    """The file with this path, or of this name among ours."""
-    path = Path(text)
-    return path if path.exists() or not (CONFIGS / path).is_file() else CONFIGS / path
+    """Return the file with this path, or with this name in run_scripts/configs; for argparse."""
+    for path in (Path(text), CONFIGS / text):
+        if path.is_file():
+            return path
+    raise argparse.ArgumentTypeError(f"{text} is not a file, here or in run_scripts/configs: name one that is there")
 
 
 def pair(text: str) -> str:
-    """KEY=VALUE, for argparse."""
+    """Return a KEY=VALUE, for argparse."""
     if "=" not in text:
-        raise argparse.ArgumentTypeError(f"{text} is no KEY=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return text
 
 
 @command_line("run_scripts", "the same command goes on")
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        failed = command(args)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    if failed:
-        sys.exit(1)
-
-
-def command(args: argparse.Namespace) -> int:
-    """How many runs failed; before the first one is started, everything is checked."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends our jobs, as an interruption does
     if args.slurm and args.cluster != "slurm":
         raise InputError("--slurm goes with --cluster slurm: leave it out")
     results = (args.results or Path("results") / name_of(args.config)).absolute()
-    named = [(key, getattr(args, key)) for key in ("eval_tasks", "eval_k")]
-    sweep = read_sweep(args.config, [*(f"{key}=[{','.join(words)}]" for key, words in named if words), *args.set])
+    lists = [(key, getattr(args, key)) for key in ("eval_tasks", "eval_k")]
+    sweep = read_sweep(args.config, [*(f"{key}=[{','.join(words)}]" for key, words in lists if words), *args.set])
     first, second = first_stage(sweep), experiments(sweep, {})
+    # All runs are checked before the first one is started.
     check([*first.values(), *second, *continued(second, sweep.eval_k)])
     if sweep.supplementary is not None and "head" in sweep.supplementary.keep:
         check_heads(first.values(), second)
     if args.dry_run:
-        show(sweep, first, results)
-        return 0
+        return show(sweep, first, results)
     with held(results):
         cluster = CLUSTERS[args.cluster](results / "jobs", args.jobs, args.slurm)
-        return run(sweep, first, second, results, cluster)
+        if run(sweep, first, second, results, cluster):
+            sys.exit(1)
 
 
 def name_of(config: Path) -> Path:
-    """What a configuration's results are called: idspam/table2 of a paper's own, else the name of the file."""
+    """Return the folder of a configuration's results: idspam/table2 in a paper's folder, else the name of the file."""
     paper = config.resolve().parent
     return Path(paper.name if paper.parent == CONFIGS else "", config.stem)
 
@@ -108,7 +107,10 @@ def by_run(runs: Iterable[Experiment]) -> dict[str, Experiment]:
 def run(
     sweep: Sweep, first: Mapping[Variant, Experiment], second: Iterable[Experiment], results: Path, cluster: Cluster
 ) -> int:
-    """All stages; how many runs failed. Raises InputError where supplementary training, which others need, failed."""
+    """Make the runs of all stages; return the number of failed ones.
+
+    Raises InputError where supplementary training failed, which the other runs need.
+    """
     for experiment in of_each_split([*second, *continued(second, sweep.eval_k)]):
         splits_of(experiment, results / "data")
     if first:
@@ -133,22 +135,21 @@ def run(
 def finish_seeds(
     rates: Rates, results: Path, cluster: Cluster, keep_whole_models: bool
 ) -> tuple[list[Experiment], int]:
-    """All runs of the tasks, later seeds at the learning rates that the first ones choose; how many failed."""
+    """Make the first seeds, then the others at the learning rates that these choose; return runs and failures."""
     failed = finish(rates.first, results, cluster, keep_whole_models)
-    if not rates.later:
-        return rates.first, failed
-    later = None
-    while (chosen := with_chosen_rates(rates, results)) != later:  # another seed may diverge at a chosen rate
-        later = chosen
-        failed += finish(later, results, cluster, keep_whole_models)
-    left = len(undecided(rates, results))
-    if left:
-        print(f"{results}: {left} rows of tasks have no learning rate for their other seeds", flush=True)
+    later: list[Experiment] = []
+    undecided = 0
+    # Another seed may diverge at a chosen rate: then all are run at the next one.
+    while rates.later and (chosen := with_chosen_rates(rates, results)) != (later, undecided):
+        later, undecided = chosen
+        failed += finish(later, results, cluster, keep_whole_models) if later else 0
+    if undecided:
+        print(f"{results}: {undecided} rows of tasks have no learning rate for their other seeds", flush=True)
     return [*rates.first, *later], failed
 
 
 def finish(runs: Iterable[Experiment], results: Path, cluster: Cluster, keep_whole_models: bool) -> int:
-    """How many of the runs failed."""
+    """Make runs; return the number of failed ones."""
     stage = Stage(by_run(runs), results, cluster, keep_whole_models)
     failed = stage.finish()
     diverged = f", {stage.diverged} diverged" if stage.diverged else ""
@@ -157,7 +158,7 @@ def finish(runs: Iterable[Experiment], results: Path, cluster: Cluster, keep_who
 
 
 def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant, str]:
-    """Checkpoints of supplementary training, which must be whole."""
+    """Return the checkpoints of supplementary training; raise InputError where one is gone or damaged."""
     place = results / "supplementary"
     found = {variant: run_folder(place, experiment.run) / BEST_CHECKPOINT for variant, experiment in first.items()}
     for path in found.values():
@@ -170,7 +171,8 @@ def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant,
 
 
 def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> None:
-    """The runs that are missing; those after supplementary training get their identities from its checkpoints."""
+    """Print the missing runs."""
+    # The identities of later runs need the checkpoints of supplementary training.
     if first and show_missing(first.values(), results / "supplementary"):
         print(f"and then {len(experiments(sweep, {}))} runs that start from what these leave")
         return
@@ -178,14 +180,13 @@ def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> No
     rates = rates_of(sweep, second)
     show_missing(rates.first, results)
     if rates.later:
-        later = with_chosen_rates(rates, results)
+        later, undecided = with_chosen_rates(rates, results)
         second = [*rates.first, *later]
         print("and then, at the learning rates that these choose:")
         if later:
             show_missing(later, results)
-        unknown = len(undecided(rates, results)) * len({run.seed for run in rates.later})
-        if unknown:
-            print(f"{unknown} runs whose learning rate is not known yet")
+        if undecided:
+            print(f"{undecided * len({run.seed for run in rates.later})} runs whose learning rate is not known yet")
     if sweep.eval_k:
         print("and then, each from one of these:")
         show_missing(continued(second, sweep.eval_k), results)

@@ -46,9 +46,9 @@ MOST_VALUES = 10_000
 
 
 def read_yaml(source: str | bytes, where: str) -> Any:
-    """Return what a YAML text holds: plain values, lists and mappings.
+    """Return the plain values, lists and mappings of a YAML text.
 
-    Raises InputError where it is no YAML, a key stands twice, or aliases make it stand for too much.
+    Raises InputError where it is not YAML, a key stands twice, or aliases make it stand for too much.
     """
     try:
         loader = yaml.SafeLoader(source)
@@ -60,11 +60,11 @@ def read_yaml(source: str | bytes, where: str) -> Any:
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
-        raise InputError(f"{where} is no YAML: {' '.join(str(error).split())}") from None  # also "!!bool maybe"
+        raise InputError(f"{where} is not YAML: {' '.join(str(error).split())}") from None  # also "!!bool maybe"
 
 
 def _count_values(node: yaml.Node, counted: dict[yaml.Node, int]) -> int:
-    """Count the values that a node stands for; what an alias repeats counts each time, though it is held once."""
+    """Count the values of a node; those that an alias repeats count each time, though they are held once."""
     if node in counted:
         return counted[node]
     parts = node.value if isinstance(node, yaml.CollectionNode) else []
@@ -78,7 +78,7 @@ def _count_values(node: yaml.Node, counted: dict[yaml.Node, int]) -> int:
 
 
 def _check_keys(node: yaml.MappingNode) -> None:
-    """Refuse a key that stands twice, of which PyYAML would take the last; ``<<`` may name one once more."""
+    """Raise InputError for a key that stands twice: PyYAML would take the last. ``<<`` may repeat one."""
     seen: dict[str, yaml.Node] = {}
     for name in (each for each, _ in node.value if isinstance(each, yaml.ScalarNode)):
         if (first := seen.setdefault(name.value, name)) is not name:
@@ -90,7 +90,7 @@ def _check_keys(node: yaml.MappingNode) -> None:
 
 
 def one_of(known: Iterable[str], kind: str = "") -> Callable[[Any], str]:
-    """Return a check for one of some names, in upper or lower case; ``kind`` of name, for messages."""
+    """Return a check for one of these names in upper or lower case; ``kind`` begins its message."""
     by_lower = {item.lower(): item for item in known}
 
     def check(value: Any) -> str:
@@ -110,25 +110,21 @@ def printable(text: str) -> str:
 
 
 def hyphenated(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of fairseq-train without ``--``, each once, in either spelling."""
+    """Return options of fairseq-train with hyphens; raise ValueError for ``--`` and for one that stands twice."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         option = name.replace("_", "-")
         if OPTION.fullmatch(option) is None or option in found:
-            raise ValueError(f"{option!r} is no option, or stands twice: write OPTION: VALUE, without --")
+            raise ValueError(f"{option!r} is not an option, or stands twice: write OPTION: VALUE, once and without --")
         found[option] = value
     return found
 
 
 def by_task(value: Any) -> Any:
-    """A list of tasks: a model of each task is to answer the others."""
+    """Return task -> other tasks; in a list of tasks, a model of each answers the others."""
     if not isinstance(value, list):
         return value
     return {name: [other for other in value if str(other).lower() != name.lower()] for name in TASKS}
-
-
-def once_each(tasks: list[str]) -> list[str]:
-    return list(dict.fromkeys(tasks))
 
 
 Kind = TypeVar("Kind")
@@ -136,7 +132,7 @@ Several = Annotated[list[Kind], Field(min_length=1)]
 Text = Annotated[str, AfterValidator(printable)]
 Count = Annotated[int, Field(gt=0)]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
-# YAML takes 5e-3, without a point, for a text
+# To YAML, 5e-3 without a point is a text.
 read_text = BeforeValidator(lambda value: float(value) if isinstance(value, str) else value)
 Rate = Annotated[float, read_text, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -146,13 +142,14 @@ Method = Annotated[Text, AfterValidator(lambda name: find_preset(name).name)]  #
 Folders = Text | dict[TaskName, Text]  # a folder of TASK-bin folders, or a folder for each task
 Setting = str | int | float | bool
 Options = Annotated[dict[str, Setting | list[Setting]], AfterValidator(hyphenated)]
-OtherTasks = Annotated[dict[TaskName, Annotated[list[TaskName], AfterValidator(once_each)]], BeforeValidator(by_task)]
+OnceEach = Annotated[list[TaskName], AfterValidator(lambda tasks: list(dict.fromkeys(tasks)))]
+OtherTasks = Annotated[dict[TaskName, OnceEach], BeforeValidator(by_task)]
 
 
 class Place(NamedTuple):
-    """Where the prompt is in supplementary training (None: there is none) and in the task (None: 0).
+    """The prompt's position in supplementary training (None: there is none) and in the task (None: 0).
 
-    ``best`` is the place that Figure 7 finds best in the tasks: 0 in single sentences, 1 in pairs (appendix A.5.2).
+    ``best`` is the best of Figure 7: 0 in single sentences, 1 in pairs (appendix A.5.2).
     """
 
     supplementary: Position | None
@@ -165,7 +162,7 @@ AnyPlace = Annotated[Place, BeforeValidator(lambda value: value if isinstance(va
 
 
 class Keys(BaseModel):
-    """A mapping with these keys and no others; null is as if a key were left out, where it may be."""
+    """A mapping with these keys alone; null stands for an optional key that is left out."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -173,16 +170,16 @@ class Keys(BaseModel):
     @classmethod
     def _known(cls, found: Any) -> Any:
         if not isinstance(found, dict):
-            raise ValueError(f"{found!r} is no mapping of keys to values")
+            raise ValueError(f"{found!r} is not a mapping: write KEY: VALUE")
         known = one_of(cls.model_fields, "key ")
         for name in found:
-            if name != known(name):  # pydantic would take Seeds for a stranger's key, and pass over it
+            if name != known(name):  # pydantic would pass over Seeds
                 raise ValueError(f"key {name} is unknown: write {known(name)}")
         return found
 
 
 class Row(Keys):
-    """One row of a table: a method with options, and whatever else is not as in the rest of the sweep."""
+    """A row of a table: a method with options, and what differs from the rest of the sweep."""
 
     method: Method
     name: Text | None = None
@@ -201,7 +198,10 @@ class Row(Keys):
 
 
 class Supplementary(Keys):
-    """How the backbone is trained on MNLI, once for each row and position; ``keep``: what else is a start."""
+    """Training of the backbone on MNLI, once for each row and position.
+
+    ``keep``: the parts that the runs on the tasks take over beside the backbone.
+    """
 
     data: Text = "data/MNLI-bin"
     task: TaskName = "MNLI"
@@ -214,7 +214,7 @@ class Supplementary(Keys):
 
 
 class Sweep(Keys):
-    """The keys of a file; lists are combined with each other. What is left out is as in the paper."""
+    """The keys of a file; lists are combined with each other. The defaults are the paper's settings."""
 
     backbone: Text
     tasks: Several[TaskName]
@@ -241,17 +241,17 @@ class Sweep(Keys):
 
 
 def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
-    """Read a file; ``changes`` are KEY=VALUE that replace what it says, KEY.KEY within a mapping.
+    """Return the sweep of a file; ``changes``: KEY=VALUE that replace its values, KEY.KEY within a mapping.
 
-    Raises InputError for what is no YAML, an unknown or repeated key, a wrong value, and an option in the file that
-    only ``changes`` may give.
+    Raises InputError for a file that is not YAML, an unknown or repeated key, a wrong value, and an option that only
+    ``changes`` may give.
     """
-    found = read_yaml(path.read_bytes(), str(path))
-    of_file = list(_options_within(found))
+    document = read_yaml(path.read_bytes(), str(path))
+    of_file = list(_options_within(document))
     for change in changes:
-        _apply(change, found)
+        _apply(change, document)
     try:
-        sweep = Sweep.model_validate(found)
+        sweep = Sweep.model_validate(document)
     except ValidationError as error:
         raise InputError(f"{path}: {_first_of(error)}") from None
     for name, value in of_file:
@@ -261,9 +261,9 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
 
 
 def _first_of(error: ValidationError) -> str:
-    """The keys around the first mistake, its value and what is wanted; our own messages name the value themselves."""
+    """Return the keys around the first mistake, its value, and the values that are allowed."""
     errors = error.errors()
-    # of a union of types, what is wrong within the value says more than that it is of another type
+    # In a union of types, a mistake within the value says more than that the value is of another type.
     first = max((each for each in errors if each["loc"][:1] == errors[0]["loc"][:1]), key=lambda each: len(each["loc"]))
     keys = ": ".join(part for part in first["loc"] if isinstance(part, str) and part.isidentifier() and part != "str")
     if first["type"] == "missing" and isinstance(first["loc"][-1], str):
@@ -275,7 +275,7 @@ def _first_of(error: ValidationError) -> str:
 
 
 def _options_within(found: Any) -> Iterator[tuple[str, Any]]:
-    """The options of a file and of its rows, however else it is damaged."""
+    """Yield the options of a file and of its rows, even of a file with mistakes."""
     rows = found.get("rows") if isinstance(found, dict) else None
     for part in (found, *(rows if isinstance(rows, list) else ())):
         options = part.get("options") if isinstance(part, dict) else None
@@ -293,10 +293,10 @@ def _apply(change: str, found: Any) -> None:
 
 
 def _check(sweep: Sweep, path: str) -> None:
-    """What keys say together."""
+    """Raise InputError where keys contradict each other."""
     strange = sorted(set(sweep.lr_seeds or ()) - set(sweep.seeds))
     if strange:
-        raise InputError(f"{path}: lr_seeds {sweep.lr_seeds}: seeds has no {strange[0]}: add it there")
+        raise InputError(f"{path}: lr_seeds {sweep.lr_seeds}: seeds lacks {strange[0]}: add it there")
     answered = any((sweep.eval_tasks or {}).get(name) for name in sweep.tasks)
     if (sweep.eval_k or sweep.eval_tasks is not None) and not answered:
         raise InputError(

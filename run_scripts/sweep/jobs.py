@@ -1,9 +1,8 @@
-"""The missing runs of a sweep, made as processes on this machine or as jobs of Slurm, and how far they are."""
+"""The missing runs of a sweep, made by processes on this machine or by jobs of Slurm."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shlex
 import subprocess
@@ -36,7 +35,7 @@ SLURM_AT_ONCE = 100
 
 
 class Request(NamedTuple):
-    """A run that is wanted, and what ``perform`` is to be told."""
+    """A run to make, and the arguments of ``perform``."""
 
     run: str
     experiment: Experiment
@@ -48,7 +47,7 @@ class Request(NamedTuple):
         return run_folder(self.results, self.run)
 
     def finished(self) -> Record | None:
-        """Return the run's record, if it is done and has answered all tasks that it is to answer."""
+        """Return the run's record, if it is done and has answered all of its other tasks."""
         return finished(self.results, self.run, self.experiment)
 
 
@@ -56,11 +55,7 @@ class Request(NamedTuple):
 
 
 class Local:
-    """At most ``jobs`` processes. They share out this machine's cores, and its GPUs are given to them in turn.
-
-    Each has the lock of a slot, which fairseq-train inherits: as long as jobs of a sweep that was killed are still at
-    work, a new sweep starts fewer.
-    """
+    """At most ``jobs`` processes, which share out this machine's cores, and its GPUs in turn."""
 
     interval = 0.5  # seconds between looks at the jobs
 
@@ -70,19 +65,20 @@ class Local:
         named = os.environ.get("CUDA_VISIBLE_DEVICES")
         count = torch.cuda.device_count()
         self.gpus = named.split(",")[:count] if named else [str(gpu) for gpu in range(count)]
-        self.folder, self.jobs = folder, jobs or max(1, count)
-        folder.mkdir(parents=True, exist_ok=True)
+        self.jobs = jobs or max(1, count)
+        self.running: dict[int, LocalJob] = {}  # by slot, a part of the machine
 
     def start(self, request: Request) -> LocalJob | None:
-        """Start a job, or return None where there is no room for one now."""
-        for slot in range(self.jobs):
-            with open(self.folder / f"slot{slot}.lock", "w") as lock, contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return LocalJob(request, self.place(slot), lock.fileno())
-        return None
+        """Start a job; return None while all slots are taken."""
+        self.running = {slot: job for slot, job in self.running.items() if not job.done()}
+        slot = next((slot for slot in range(self.jobs) if slot not in self.running), None)
+        if slot is None:
+            return None
+        self.running[slot] = LocalJob(request, self.place(slot))
+        return self.running[slot]
 
     def place(self, slot: int) -> dict[str, str]:
-        """Return the part of the machine that a slot stands for, as environment variables."""
+        """Return the environment variables that give a slot its cores and GPU."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // self.jobs)))
         gpu = {"CUDA_VISIBLE_DEVICES": self.gpus[slot % len(self.gpus)]} if self.gpus else {}
@@ -90,9 +86,9 @@ class Local:
 
 
 class LocalJob:
-    """``python -m run_scripts.run.perform`` in its own process, which inherits a lock."""
+    """A process of ``python -m run_scripts.run.perform``."""
 
-    def __init__(self, request: Request, place: Mapping[str, str], lock: int):
+    def __init__(self, request: Request, place: Mapping[str, str]):
         self.request, self.log = request, request.folder / "job.log"
         request.folder.mkdir(parents=True, exist_ok=True)
         write_text(request.folder / EXPERIMENT, request.experiment.to_json())
@@ -104,14 +100,13 @@ class LocalJob:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**child_environment(), **place},
-                pass_fds=[lock],
             )
 
     def done(self) -> bool:
         return self.process.poll() is not None
 
     def record(self) -> Record:
-        """Return the record of a run whose job is done, or a failure with the last line of what the job wrote."""
+        """Return the record of the run after the job, or a failure with the last line that the job wrote."""
         status = self.process.returncode
         if status < 0:
             error = f"the job was killed by signal {-status} (log: {self.log})"
@@ -129,9 +124,9 @@ class LocalJob:
 
 
 class Slurm:
-    """A job for each run; --slurm gives partition, time (minutes), gpus_per_node, cpus_per_task and so on.
+    """A job for each run; takes over the jobs of a sweep that was killed.
 
-    Jobs of a sweep that was killed, waiting or at work, are taken over.
+    ``settings``: partition, time (minutes), gpus_per_node, cpus_per_task and other NAME=VALUE of submitit.
     """
 
     interval = 10.0
@@ -149,7 +144,7 @@ class Slurm:
         self.running: list[submitit.Job[Record]] = []
 
     def start(self, request: Request) -> SlurmJob | None:
-        """Submit or take over a job, or return None where there is no room for one now."""
+        """Submit or take over a job; return None while as many are under way as may be."""
         self.running = [job for job in self.running if not job.done()]
         if len(self.running) >= self.jobs:
             return None
@@ -164,7 +159,7 @@ class Slurm:
         return SlurmJob(job, request)
 
     def _left_behind(self, number: Path) -> submitit.Job[Record] | None:
-        """Return the job with this number, if it waits or is at work."""
+        """Return the job whose number a file holds, if it waits or is at work."""
         import submitit
 
         if not number.is_file():
@@ -193,7 +188,7 @@ class SlurmJob:
 
 
 def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: bool) -> Record:
-    """Do what a job does: a failure is a record as well."""
+    """Return the record of a run, also where it failed."""
     try:
         return perform(experiment, results, keep_whole_model=keep_whole_model)
     except Exception as error:
@@ -202,7 +197,7 @@ def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: boo
 
 @contextlib.contextmanager
 def in_one_line() -> Iterator[None]:
-    """Make one line of what submitit or sbatch says."""
+    """Raise an error of submitit or sbatch as InputError."""
     try:
         yield
     except Exception as error:
@@ -216,17 +211,17 @@ Job = LocalJob | SlurmJob
 
 
 def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
-    """Return the runs that have neither succeeded, with all tasks that they are to answer, nor diverged for good.
+    """Return the runs that have not diverged, and have not succeeded or lack another task.
 
     Those of a backbone come together, so that its file stays in the system's memory.
     """
     records = {record["run"]: record for record in read_records(results)}
-    left = [run for run, experiment in runs.items() if not _has_ended(records.get(run, {}), experiment)]
+    left = [run for run, experiment in runs.items() if not has_ended(records.get(run, {}), experiment)]
     backbones = list(dict.fromkeys(runs[run].backbone for run in left))
     return sorted(left, key=lambda run: backbones.index(runs[run].backbone))
 
 
-def _has_ended(record: Record, experiment: Experiment) -> bool:
+def has_ended(record: Record, experiment: Experiment) -> bool:
     return has_diverged(record) or record.get("status") == "done" and not unanswered(record, experiment)
 
 
@@ -235,21 +230,19 @@ def has_diverged(record: Record) -> bool:
 
 
 class Stage:
-    """Runs by their identity, and the folder of results that they go to, which no other process fills."""
+    """Runs by their identity, and the folder of results that this process alone fills."""
 
     def __init__(self, runs: Mapping[str, Experiment], results: Path, cluster: Cluster, keep_whole_models: bool):
         self.runs, self.results, self.cluster, self.keep_whole_models = runs, results, cluster, keep_whole_models
         self.queue = deque((run, 1) for run in missing(runs, results))  # (run, number of the attempt)
         self.running: dict[Job, tuple[str, int]] = {}
-        self.diverged = 0  # now or before
-        self.unsuccessful = 0  # with those that have diverged now
-        self.told_of_orphans = False
+        self.failed = self.diverged = 0  # diverged: in this sweep or an earlier one
 
     def finish(self) -> int:
         """Keep the cluster busy until every run has ended; return how many failed, besides those ``diverged``.
 
         Records are appended in the order in which runs end. A failed run goes to the end of the queue once, unless it
-        would fail again: it has diverged, or there is too little memory.
+        would fail again: it has diverged, or lacks memory.
         """
         done = len(self.runs) - len(self.queue)
         self.bar = tqdm(total=len(self.runs), initial=done, bar_format=BAR, desc=f"{done} done", dynamic_ncols=True)
@@ -258,54 +251,50 @@ class Stage:
                 self.diverged += 1
                 reason = f"diverged before, and is not tried again as long as its line is in {self.results / FILE}"
                 self.bar.write(f"{self.runs[record['run']]}: {reason}")
-        before = self.diverged
         try:
             while self.queue or self.running:
                 self._start()
                 for job in [job for job in self.running if job.done()]:
                     self._end(*self.running.pop(job), job.record())
-                counts = f"{self.bar.n - self.unsuccessful} done, {len(self.running)} running"
-                self.bar.set_description_str(f"{counts}, {self.unsuccessful} failed", refresh=sys.stderr.isatty())
+                counts = f"{self.bar.n - self.failed} done, {len(self.running)} running, {self.failed} failed"
+                self.bar.set_description_str(counts, refresh=sys.stderr.isatty())
                 if self.running or self.queue:
                     time.sleep(self.cluster.interval)
         finally:
             self.bar.close()
             for job in self.running:
                 job.cancel()
-        return self.unsuccessful - (self.diverged - before)
+        return self.failed
 
     def _start(self) -> None:
         while self.queue:
             run, attempt = self.queue[0]
             request = Request(run, self.runs[run], self.results, self.keep_whole_models)
             record = request.finished()  # by a job that outlived its sweep
-            if record is None:
-                job = self.cluster.start(request)
-                if job is None:
-                    break
+            job = None if record else self.cluster.start(request)
+            if job is not None:
                 self.running[job] = run, attempt
+            elif record is None:
+                return
             self.queue.popleft()
             if record is not None:
                 self._end(run, attempt, record)
-        if self.queue and not self.running and not self.told_of_orphans:
-            self.told_of_orphans = True
-            self.bar.write("waiting for the jobs of a sweep that was killed: they are still at work")
 
     def _end(self, run: str, attempt: int, record: Record) -> None:
         """Append the record of a run, or put the run back into the queue."""
         experiment = self.runs[run]
         if record["status"] == "done":
-            said = f"dev {record['dev']:.1f}, test {record['test']:.1f}, {record['seconds']:.0f} s"
+            outcome = f"dev {record['dev']:.1f}, test {record['test']:.1f}, {record['seconds']:.0f} s"
         elif attempt < ATTEMPTS and not record.get("reason"):
             self.bar.write(f"{experiment}: failed, will be tried again: {record['error']}")
             self.queue.append((run, attempt + 1))
             return
         else:
-            said = f"{(record.get('reason') or 'failed').upper()}: {record['error']}"
+            outcome = f"{(record.get('reason') or 'failed').upper()}: {record['error']}"
             self.diverged += has_diverged(record)
-            self.unsuccessful += 1
+            self.failed += not has_diverged(record)
             record = {**described(experiment, run), **record}
-        # a run that is trained stays done, also where it could not answer another task
+        # A run that is trained stays done, even if it could not answer another task.
         append_record(self.results, finished(self.results, run) or record)
-        self.bar.write(f"{experiment}: {said}")
+        self.bar.write(f"{experiment}: {outcome}")
         self.bar.update()

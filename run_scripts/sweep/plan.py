@@ -1,4 +1,4 @@
-"""The runs that a sweep stands for; with ``lr_seeds`` some of them choose learning rates for the others."""
+"""The runs of a sweep; with ``lr_seeds`` some of them choose the learning rates of the others."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from preprocess.tasks import find_task
 from ..report.choice import choose
 from ..report.records import grouped, has_finished
 from ..run.command import learning_rates, with_few_shot_input
-from ..run.experiment import Experiment, with_others
+from ..run.experiment import STARTS, Experiment, with_others
 from ..run.options import checked, flags
 from ..run.records import read_records
 from .config import Row, Supplementary, Sweep
 from .jobs import has_diverged
 
-MOST_RUNS = 100_000  # that are planned
+MOST_RUNS = 100_000
 BETWEEN_SENTENCES = (2, 3)  # positions that single sentences do not have
 
 
 class Variant(NamedTuple):
-    """What a backbone is made for in supplementary training: a row with its prompt length, at a position."""
+    """The purpose of a backbone from supplementary training: a row with its prompt length, at a position."""
 
     row: str
     prompt_length: int | None
@@ -35,9 +35,9 @@ class Variant(NamedTuple):
 
 
 def experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> list[Experiment]:
-    """Return the runs on the tasks; ``trained`` are checkpoints of the runs of ``first_stage``.
+    """Return the runs on the tasks, which start from the checkpoints ``trained`` by the runs of ``first_stage``.
 
-    Runs whose variant is not there yet start from the sweep's backbone.
+    Without a checkpoint of their variant they start from the sweep's backbone.
     """
     found = list(islice(_experiments(sweep, trained), MOST_RUNS + 1))
     if len(found) > MOST_RUNS:
@@ -61,8 +61,8 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
             )
             checkpoint = trained.get(Variant(row.label, length, place.supplementary))
             if checkpoint is not None and sweep.supplementary is not None:
-                kept: dict[str, Any] = {f"init_{part}_from": checkpoint for part in sweep.supplementary.keep}
-                run = replace(run, backbone=checkpoint, **kept)
+                starts: dict[str, Any] = {f"init_{part}_from": checkpoint for part in sweep.supplementary.keep}
+                run = replace(run, backbone=checkpoint, **starts)
             others = {other: _folder(data, other) for other in (sweep.eval_tasks or {}).get(task, [])}
             run = with_others(run, "eval_tasks", others).absolute()
             run = replace(run, position=run.best_position if place.downstream == "best" else place.downstream)
@@ -74,31 +74,19 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
 def _basis(
     sweep: Sweep, row: Row, length: int | None, task: str, data: str | dict[str, str], limits: Sweep | Supplementary
 ) -> Experiment:
-    """What both stages have in common."""
+    """Return the run that is common to both stages, without its position, rate and seed."""
     options = {**sweep.options, **row.options}
     if length is not None:
         if "prompt-length" in options:
-            raise InputError(
-                f"prompt_lengths and the option prompt-length {options['prompt-length']} of {row.label}: leave one of "
-                "them out"
-            )
+            given = f"the option prompt-length {options['prompt-length']} of {row.label}"
+            raise InputError(f"prompt_lengths and {given}: leave one of them out")
         options["prompt-length"] = length
-    return Experiment(
-        task=task,
-        method=row.method,
-        row=row.label,
-        lr=0.0,
-        seed=0,
-        arch=sweep.arch,
-        data=_folder(data, task),
-        backbone=row.backbone or sweep.backbone,
-        init_prompts_from=row.init_prompts_from,
-        init_head_from=row.init_head_from,
-        batch_size=limits.batch_size,
-        max_epoch=limits.max_epoch,
-        max_update=limits.max_update,
-        options=checked(flags(options)),
+    run = Experiment(
+        task, row.method, 0.0, 0, _folder(data, task), row.backbone or sweep.backbone, sweep.arch, row.label
     )
+    starts = {name: getattr(row, name) for name in STARTS}
+    length_of = {name: getattr(limits, name) for name in ("batch_size", "max_epoch", "max_update")}
+    return replace(run, **starts, **length_of, options=checked(flags(options)))
 
 
 def _folder(data: str | dict[str, str], task: str) -> str:
@@ -110,14 +98,14 @@ def _folder(data: str | dict[str, str], task: str) -> str:
 
 
 def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
-    """Return the runs of supplementary training, once for each variant that positions name.
+    """Return the runs of supplementary training, one for each variant in positions.
 
-    Raises InputError where there are no prompts to keep, or no position names such a training that is asked for.
+    Raises InputError where a row has no prompts to keep, or no position needs that training.
     """
     how = sweep.supplementary
     if how is None:
         return {}
-    found: dict[Variant, Experiment] = {}
+    runs: dict[Variant, Experiment] = {}
     for row, length in product(sweep.rows, sweep.prompt_lengths):
         for position in (place.supplementary for place in row.positions or sweep.positions):
             if position is None:
@@ -126,13 +114,13 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
                 raise InputError(f"supplementary.keep {how.keep}: {row.label} has no prompts: write keep: []")
             run = _basis(sweep, row, length, how.task, {how.task: how.data}, how).absolute()
             run = replace(run, supplementary=True, position=position, seed=how.seed)
-            found[Variant(row.label, length, position)] = replace(run, lr=how.lr or learning_rates(run)[0])
-    if not found:
+            runs[Variant(row.label, length, position)] = replace(run, lr=how.lr or learning_rates(run)[0])
+    if not runs:
         raise InputError(
-            "supplementary has no effect where no positions are [position in supplementary training, position in the "
-            "task]: write such, or leave it out"
+            "supplementary needs positions of the kind [position in supplementary training, position in the task]: "
+            "write one, or leave supplementary out"
         )
-    return found
+    return runs
 
 
 # --- learning rates that some seeds choose, so that the others need one run each --------------------------------------
@@ -142,7 +130,7 @@ class Rates(NamedTuple):
     """The runs of a sweep, seed by seed and K by K, so that those that have ended make a whole table."""
 
     first: list[Experiment]  # all learning rates with the seeds that choose
-    later: list[Experiment]  # the same with all other seeds, of which one each is made; none where all seeds choose
+    later: list[Experiment]  # all learning rates with the other seeds: one rate of each cell is to be run
 
 
 def rates_of(sweep: Sweep, runs: Iterable[Experiment]) -> Rates:
@@ -156,18 +144,18 @@ def rates_of(sweep: Sweep, runs: Iterable[Experiment]) -> Rates:
 
 
 def cell_of(run: Experiment) -> Experiment:
-    """What runs that differ in learning rate and seed have in common."""
+    """Return what the runs with other learning rates and seeds share."""
     return replace(run, lr=1.0, seed=0)
 
 
-def chosen_rates(rates: Rates, results: Path) -> dict[Experiment, float]:
-    """Cell -> learning rate, as reports choose it; of cells all of whose first runs have finished or diverged.
+def with_chosen_rates(rates: Rates, results: Path) -> tuple[list[Experiment], int]:
+    """Return the later runs at the chosen learning rates, and the number of cells that have none yet.
 
-    Seeds besides the first take part where all rates have them, as where another sweep made their runs. A rate at which
-    a later seed has diverged is out too.
+    A rate is chosen as in reports, once all first runs of the cell have finished or diverged. Other seeds take part
+    where all rates have them, as from another sweep. A rate at which a later seed has diverged is out too.
     """
     records = {record["run"]: record for record in read_records(results)}
-    found, of_later = {}, grouped(rates.later, cell_of)
+    lrs, of_later = {}, grouped(rates.later, cell_of)
     for cell, runs in grouped(rates.first, cell_of).items():
         first = [records.get(run.run) for run in runs]
         if not all(record and (has_finished(record) or has_diverged(record)) for record in first):
@@ -178,16 +166,6 @@ def chosen_rates(rates: Rates, results: Path) -> dict[Experiment, float]:
         seeds = [{record["seed"] for record in group} for group in grouped(done, itemgetter("lr")).values()]
         score = choose(record for record in done if all(record["seed"] in known for known in seeds))
         if score is not None:
-            found[cell] = score.lr
-    return found
-
-
-def with_chosen_rates(rates: Rates, results: Path) -> list[Experiment]:
-    """The later runs whose learning rate has been chosen."""
-    lrs = chosen_rates(rates, results)
-    return [run for run in rates.later if run.lr == lrs.get(cell_of(run))]
-
-
-def undecided(rates: Rates, results: Path) -> set[Experiment]:
-    """Cells whose first runs have not all ended, or have left no learning rate."""
-    return set(map(cell_of, rates.later)) - set(chosen_rates(rates, results))
+            lrs[cell] = score.lr
+    later = [run for run in rates.later if run.lr == lrs.get(cell_of(run))]
+    return later, len(of_later.keys() - lrs.keys())

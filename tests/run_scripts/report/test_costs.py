@@ -58,17 +58,6 @@ def test_costs_are_of_runs_on_one_kind_of_hardware(tmp_path):
     assert "seconds and memory: of the 6 runs on CPU alone, those on X left out of them" in found.notes[-1]
 
 
-def test_what_a_record_does_not_say(tmp_path):
-    """Seconds stand in the log of the run, where that is still there; nowhere else."""
-    logged, outside = (made.run(row, "MR") for row in ("lora", "dept"))
-    outside["run"] = "../.."
-    (tmp_path / "results" / "runs" / logged["run"]).mkdir(parents=True)
-    for log in (tmp_path / "results" / "runs" / logged["run"] / "train.log", tmp_path / "train.log"):
-        log.write_text(LOG)
-    found = report(tmp_path / "results", [logged, outside], "--table methods")
-    assert {line[0]: line[4:] for line in found.lines} == {"lora": ["0.250", "-"], "dept": ["-", "-"]}
-
-
 def test_seconds_beside_a_papers(tmp_path):
     cost = {"best_update": 40, "batch_size": 10, "seconds_per_prediction": 0.002}
     runs = [made.run("lpt", task, seconds_per_update=0.5, **cost) for task in ("WiC", "RTE")]

@@ -42,8 +42,6 @@ def test_as_many_runs_as_jobs(local, request_of, tmp_path):
     assert Experiment.from_json(text) == request_of("a").experiment
     jobs[0].cancel()
     assert jobs[0].done() and jobs[0].record()["error"].startswith("the job was killed by signal 15 (log: ")
-    # the child that it left behind still holds the slot
-    assert cluster.start(request_of("c")) is None
     jobs[1].cancel()
 
 

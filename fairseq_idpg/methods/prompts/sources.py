@@ -1,7 +1,7 @@
-"""Prompts of other tasks, read from their checkpoints: what SPoT, ATTEMPT and MPT start from.
+"""Prompts of other tasks, read from their checkpoints, from which SPoT, ATTEMPT and MPT start.
 
-A source is a task prompt, the same rows for every input: of ``prompt-tuning``, or folded into rows (``p-tuning``,
-``dpt``, …), alone or joined with adapters by +.
+A source is a task prompt, the same rows for every input: that of ``prompt-tuning``, or one that was folded into rows
+(``p-tuning``, ``dpt``, …), alone or joined with adapters by +.
 """
 
 import contextlib
@@ -22,8 +22,6 @@ from .initial import on_other_backbone, saved_methods
 
 @dataclass
 class SourceConfig(PromptConfig):
-    """Options of methods that start from other tasks' prompts."""
-
     source_prompts: Filled[str] = option(
         "",
         "checkpoints of other tasks' prompts, A.pt,B.pt, of as many rows at the same places and on the same backbone; "
@@ -33,12 +31,12 @@ class SourceConfig(PromptConfig):
 
 
 def source_paths(text: str | None) -> list[str]:
-    """``A.pt,B.pt`` -> its paths."""
+    """Split ``A.pt,B.pt`` into paths."""
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def named_sources(cfg: Any) -> list[str]:
-    """Return the paths of --source-prompts; InputError if there is none."""
+    """Return the paths of --source-prompts; InputError if it is empty."""
     paths = source_paths(cfg.source_prompts)
     if not paths:
         raise InputError(
@@ -51,9 +49,9 @@ def named_sources(cfg: Any) -> list[str]:
 def read_sources(
     method: PromptMethod, cfg: Any, words: WordEmbeddings, paths: list[str], flag: str = "--source-prompts"
 ) -> Tensor:
-    """n x places x rows x d, the prompts of n checkpoints.
+    """Return the prompts of n checkpoints, n x places x rows x d.
 
-    Raise InputError if one has no task prompt, another size, places or insertion, or was trained on another backbone.
+    Raise InputError if one has no task prompt, other sizes, places or insertion, or was trained on another backbone.
     """
     return torch.stack([_read_source(method, cfg, words, path, flag) for path in paths])
 
@@ -64,7 +62,7 @@ def _read_source(method: PromptMethod, cfg: Any, words: WordEmbeddings, path: st
     rows = _task_prompt(tensors, what)
     wanted = (len(method.places), method.rows, words.embeddings.size(1))
     insertion, layers = (str(options.get(name)) for name in ("prompt_insertion", "prompt_layers"))
-    places = None  # layers that this backbone lacks are other places
+    places = None  # where the source has layers that this backbone lacks
     with contextlib.suppress(InputError):
         places = parse_places(layers, cfg.encoder_layers, needs_input=False)
     if rows.shape != wanted or insertion != method.insertion or places != method.places:
@@ -73,7 +71,7 @@ def _read_source(method: PromptMethod, cfg: Any, words: WordEmbeddings, path: st
             f"--prompt-layers {layers}, and this run's is {wanted[1]} x {wanted[2]} for {method.insertion} and "
             f"{cfg.prompt_layers}: give the same, or another"
         )
-    # rows mean something to the weights that they were trained with
+    # rows mean something only to the weights that they were trained with
     if tensors.get(FINGERPRINT) is None or on_other_backbone(options, tensors, words):
         raise InputError(
             f"{what} was trained on another backbone than this run's or with another --predict-with, or does not say "
@@ -83,7 +81,7 @@ def _read_source(method: PromptMethod, cfg: Any, words: WordEmbeddings, path: st
 
 
 def _task_prompt(tensors: dict[str, Tensor], what: str) -> Tensor:
-    """places x rows x d: the table of the one method in a checkpoint that is a task prompt."""
+    """Return the table of the one method in a checkpoint that is a task prompt, places x rows x d."""
     for state in saved_methods(tensors):
         names = {name for name in state if not name.startswith("reparameterization.")}
         if names == {"table"} and state["table"].dim() == 3 and state["table"].is_floating_point():

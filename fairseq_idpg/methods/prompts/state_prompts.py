@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
@@ -38,18 +39,26 @@ class StatePromptConfig(GeneratorConfig):
 
 
 class StateGenerator(nn.Module):
-    """States -> B x rows x d, without the output bias, which may belong to a layer.
+    """W2 ReLU(W1 h + b1) as rows x d: states -> B x rows x d, from one vector h that ``read`` makes of the states.
 
-    ``down``: d -> m; ``up``: m -> ``out``. Linears start as PyTorch's.
+    The output bias may belong to a layer, so it is not here. ``down``: d -> m; ``up``: m -> ``bias_rows`` d; they start
+    as PyTorch's Linears.
     """
 
-    bias_rows: int  # rows of the output bias; each is added to rows / bias_rows neighbouring rows
-
-    def __init__(self, width: int, hidden: int, out: int, bias: bool):
+    def __init__(self, cfg: StatePromptConfig, width: int, bias_rows: int):
         super().__init__()
         self.width = width
-        self.down = nn.Linear(width, hidden, bias=bias)
-        self.up = nn.Linear(hidden, out, bias=False)
+        # rows of the output bias; each is added to rows / bias_rows neighbouring rows
+        self.bias_rows = bias_rows
+        self.down = nn.Linear(width, cfg.generator_hidden_size, bias=str(cfg.generator_bias) == "true")
+        self.up = nn.Linear(cfg.generator_hidden_size, bias_rows * width, bias=False)
+
+    def read(self, states: States) -> Tensor:
+        """Return h: B x d."""
+        raise NotImplementedError
+
+    def forward(self, states: States) -> Tensor:
+        return self.up(F.relu(self.down(self.read(states)))).unflatten(1, (-1, self.width))
 
 
 class StatePrompts(PromptMethod):

@@ -75,7 +75,11 @@ def drop_quickly(module: nn.Module) -> None:
 
 
 class _DroppedAttention(torch.autograd.Function):
-    """Keep q, k, v, the probabilities and the mask; the backward pass applies the mask again."""
+    """drop(softmax(q k^T / sqrt(w) + bias)) v on a CPU, B x H x T x w; 0 < p < 1.
+
+    ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``bias``: B x 1 x 1 x S without a gradient, or None. Kept are
+    these, the probabilities and the mask; the backward pass applies the mask again.
+    """
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float) -> Tensor:
@@ -102,12 +106,7 @@ class _DroppedAttention(torch.autograd.Function):
         return grad_scores @ k, grad_scores.transpose(-1, -2) @ q, grad_v, None, None
 
 
-def dropped_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float) -> Tensor:
-    """Return drop(softmax(q k^T / sqrt(w) + bias)) v on a CPU, B x H x T x w; 0 < p < 1.
-
-    ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``bias``: B x 1 x 1 x S without a gradient, or None.
-    """
-    return _DroppedAttention.apply(q, k, v, bias, p)
+dropped_attention = _DroppedAttention.apply
 
 
 class _Spread(torch.autograd.Function):

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...errors import InputError
 from ..base import WordEmbeddings
@@ -82,9 +82,6 @@ class SPoT(TaskPrompts):
     """
 
     config = SPoTConfig
-
-    def make_network(self, cfg: Any, out: int) -> nn.Module | None:
-        return None
 
     def start_rows(self, cfg: Any, words: WordEmbeddings) -> None:
         paths = named_sources(cfg)

@@ -81,8 +81,7 @@ def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> Non
     The backbone's are the sizes that it records, the lengths of its tables, and the symbols of a dict.txt beside it.
     """
     positions = backbone.weights[STACK + "embed_positions.weight"].size(0) - dictionary.pad() - 1
-    theirs = {**backbone.sizes, "max_positions": positions}
-    for name, value in theirs.items():
+    for name, value in {**backbone.sizes, "max_positions": positions}.items():
         if value is not None and value != getattr(args, name):
             raise InputError(
                 f"{flag_name(name)} is {getattr(args, name)} but the backbone {backbone.path} has {value}: give "

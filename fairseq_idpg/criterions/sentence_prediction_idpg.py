@@ -12,8 +12,9 @@ choice of the best checkpoint. The task logs them so with fairseq's criterion to
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,10 +81,9 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         self.keep_pred_and_targ = False  # fairseq would fetch predictions from the device one by one
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True):
-        reports = bool(self.reports or self.fairseqs_reports) and not model.training
-        last = LastPass(model) if reports else None
-        loss, sample_size, log = super().forward(model if last is None else last, sample, reduce)
-        if last is not None:
+        last = LastPass(model)
+        loss, sample_size, log = super().forward(last, sample, reduce)
+        if (self.reports or self.fairseqs_reports) and not model.training:
             log.update(self.logged_columns(last.logits, sample))
         method = getattr(model, "method", None)
         if method is not None and method.adds_loss and model.training:
@@ -119,7 +119,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         for metric in METRICS:
             if any(REPORT + metric in log for log in gathered):
                 for part in PARTS[metric]:
-                    metrics.log_derived(part, split_score(metric, part))
+                    metrics.log_derived(part, partial(split_score, metric, part))
         SentencePredictionCriterion.reduce_metrics(gathered)
         if any(EXTRA in log for log in logging_outputs):
             examples = sum(log["sample_size"] for log in logging_outputs)
@@ -142,20 +142,16 @@ def log_correlations(logging_outputs: list[dict[str, Any]]) -> None:
     """
     if any("report_pearson_and_spearman" in log for log in logging_outputs):
         for key, part in CORRELATIONS.items():
-            metrics.log_derived(key, correlation(part))
+            metrics.log_derived(key, partial(correlation, part))
 
 
-def correlation(part: str) -> Callable[[Any], float]:
-    """Return what computes a correlation of all predictions so far, in %; 0 where it is not defined."""
-
-    def score(meters: Any) -> float:
-        predicted, targets = (meters[name].tensor.numpy() for name in PREDICTED)
-        if np.ptp(predicted) == 0 or np.ptp(targets) == 0:  # constant, or of one example
-            return 0.0
-        value = safe_round(float(pearson_and_spearman(predicted, targets)[part]) * 100, 1)
-        return 0.0 if math.isnan(value) else value
-
-    return score
+def correlation(part: str, meters: Any) -> float:
+    """Return a correlation of all predictions so far, in %; 0 where it is not defined."""
+    predicted, targets = (meters[name].tensor.numpy() for name in PREDICTED)
+    if np.ptp(predicted) == 0 or np.ptp(targets) == 0:  # constant, or of one example
+        return 0.0
+    value = safe_round(float(pearson_and_spearman(predicted, targets)[part]) * 100, 1)
+    return 0.0 if math.isnan(value) else value
 
 
 def spread(values: list[float], device: torch.device) -> Tensor:
@@ -199,22 +195,18 @@ def fetched_columns(
     return {**dict(zip(columns, rows)), **{REPORT + metric: True for metric in reports}}
 
 
-def split_score(metric: str, part: str) -> Callable[[Any], float]:
-    """Return what computes a part of a metric over all examples so far, in %."""
-
-    def score(meters: Any) -> float:
-        columns = {name: meters[name].tensor.numpy() for name in COLUMNS if name in meters}
-        # sorted, so that a choice does not depend on the order of batches or processes
-        order = np.argsort(columns["_id"])
-        columns = {name: values[order] for name, values in columns.items()}
-        answers, questions = columns["_answer"], None
-        if metric in OF_QUESTIONS:
-            questions = Questions(columns["_question"].astype(np.int64), columns.get("_em"), columns.get("_f1"))
-        if metric in BY_CHOICE and questions is not None:
-            answers = chosen(questions, columns["_likely"])
-        return safe_round(100 * METRICS[metric](answers, columns["_target"], questions)[part], 1)
-
-    return score
+def split_score(metric: str, part: str, meters: Any) -> float:
+    """Return a part of a metric over all examples so far, in %."""
+    columns = {name: meters[name].tensor.numpy() for name in COLUMNS if name in meters}
+    # sorted, so that a choice does not depend on the order of batches or processes
+    order = np.argsort(columns["_id"])
+    columns = {name: values[order] for name, values in columns.items()}
+    answers, questions = columns["_answer"], None
+    if metric in OF_QUESTIONS:
+        questions = Questions(columns["_question"].astype(np.int64), columns.get("_em"), columns.get("_f1"))
+    if metric in BY_CHOICE and questions is not None:
+        answers = chosen(questions, columns["_likely"])
+    return safe_round(100 * METRICS[metric](answers, columns["_target"], questions)[part], 1)
 
 
 class AllWords:

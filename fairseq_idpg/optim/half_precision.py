@@ -78,9 +78,9 @@ def float32_weights(optimizer: Any) -> list[Tensor]:
     # one flat tensor for each device: views of its parts
     views = []
     for device, flat in copies.items():
-        own = [half for half in optimizer.fp16_params if len(copies) == 1 or half.device.index == device]
-        parts = flat.data.split([half.numel() for half in own])
-        views += [part.view_as(half) for part, half in zip(parts, own)]
+        halves = [half for half in optimizer.fp16_params if len(copies) == 1 or half.device.index == device]
+        parts = flat.data.split([half.numel() for half in halves])
+        views += [part.view_as(half) for part, half in zip(parts, halves)]
     return views
 
 

@@ -119,7 +119,7 @@ def test_of_equally_likely_answers_the_first_of_the_folder_is_chosen(order):
         "_question": [0, 0, 0],
     }
     meters = {name: SimpleNamespace(tensor=torch.tensor(values)[order]) for name, values in columns.items()}
-    assert split_score("choice_accuracy", "choice_accuracy")(meters) == 100
+    assert split_score("choice_accuracy", "choice_accuracy", meters) == 100
 
 
 def test_likelihoods_are_not_saturated():

@@ -44,8 +44,8 @@ class AdapterDrop(Houlsby):
     def __init__(self, cfg: AdapterDropConfig, geometry: Geometry):
         # n, which the base needs for ``layers_of``; what is not a number leaves no layer
         text = str(cfg.adapter_drop)
-        given = int(text) if text.isdecimal() else geometry.layers
-        self.without = 5 * geometry.layers // 12 if text == "auto" else given
+        number = int(text) if text.isdecimal() else geometry.layers
+        self.without = 5 * geometry.layers // 12 if text == "auto" else number
         super().__init__(cfg, geometry)
         self.redrawn = bool(cfg.adapter_drop_random)
 

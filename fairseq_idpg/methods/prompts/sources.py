@@ -53,31 +53,30 @@ def read_sources(
 
     Raise InputError if one has no task prompt, other sizes, places or insertion, or was trained on another backbone.
     """
-    return torch.stack([_read_source(method, cfg, words, path, flag) for path in paths])
-
-
-def _read_source(method: PromptMethod, cfg: Any, words: WordEmbeddings, path: str, flag: str) -> Tensor:
-    options, tensors = read_checkpoint(path, flag)
-    what = f"{flag} {path}"
-    rows = _task_prompt(tensors, what)
     wanted = (len(method.places), method.rows, words.embeddings.size(1))
-    insertion, layers = (str(options.get(name)) for name in ("prompt_insertion", "prompt_layers"))
-    places = None  # where the source has layers that this backbone lacks
-    with contextlib.suppress(InputError):
-        places = parse_places(layers, cfg.encoder_layers, needs_input=False)
-    if rows.shape != wanted or insertion != method.insertion or places != method.places:
-        raise InputError(
-            f"{what} has a prompt of {rows.size(1)} x {rows.size(2)} for --prompt-insertion {insertion} "
-            f"--prompt-layers {layers}, and this run's is {wanted[1]} x {wanted[2]} for {method.insertion} and "
-            f"{cfg.prompt_layers}: give the same, or another"
-        )
-    # rows mean something only to the weights that they were trained with
-    if tensors.get(FINGERPRINT) is None or on_other_backbone(options, tensors, words):
-        raise InputError(
-            f"{what} was trained on another backbone than this run's or with another --predict-with, or does not say "
-            "on which: give one that was trained on the same"
-        )
-    return rows.float()
+    prompts = []
+    for path in paths:
+        options, tensors = read_checkpoint(path, flag)
+        what = f"{flag} {path}"
+        rows = _task_prompt(tensors, what)
+        insertion, layers = (str(options.get(name)) for name in ("prompt_insertion", "prompt_layers"))
+        places = None  # where the source has layers that this backbone lacks
+        with contextlib.suppress(InputError):
+            places = parse_places(layers, cfg.encoder_layers, needs_input=False)
+        if rows.shape != wanted or insertion != method.insertion or places != method.places:
+            raise InputError(
+                f"{what} has a prompt of {rows.size(1)} x {rows.size(2)} for --prompt-insertion {insertion} "
+                f"--prompt-layers {layers}, and this run's is {wanted[1]} x {wanted[2]} for {method.insertion} and "
+                f"{cfg.prompt_layers}: give the same, or another"
+            )
+        # rows mean something only to the weights that they were trained with
+        if tensors.get(FINGERPRINT) is None or on_other_backbone(options, tensors, words):
+            raise InputError(
+                f"{what} was trained on another backbone than this run's or with another --predict-with, or does not "
+                "say on which: give one that was trained on the same"
+            )
+        prompts.append(rows.float())
+    return torch.stack(prompts)
 
 
 def _task_prompt(tensors: dict[str, Tensor], what: str) -> Tensor:

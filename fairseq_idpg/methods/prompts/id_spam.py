@@ -72,14 +72,12 @@ class IDSPAM(StatePrompts):
     """
 
     config = IDSPAMConfig
+    generator = AttentionGenerator
 
     def __init__(self, cfg: IDSPAMConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
         if str(cfg.id_spam_output) == "relu":
             self.activation = nn.ReLU()
-
-    def make_generator(self, cfg: IDSPAMConfig, width: int) -> StateGenerator:
-        return AttentionGenerator(cfg, width, self.rows)
 
 
 register_preset(

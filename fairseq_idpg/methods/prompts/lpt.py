@@ -23,6 +23,7 @@ from fairseq.dataclass import ChoiceEnum
 from torch import Tensor
 
 from ...backbone.injection import States
+from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
 from .state_prompts import StateGenerator, StatePromptConfig, StatePrompts
@@ -105,9 +106,9 @@ class LatePrompts(StatePrompts):
 
     config = LPTConfig
 
-    def make_generator(self, cfg: LPTConfig, width: int) -> StateGenerator:
-        kind: type[StateGenerator] = FirstStateGenerator if str(cfg.lpt_generator) == "npg" else PoolingGenerator
-        return kind(cfg, width, self.rows)
+    def __init__(self, cfg: LPTConfig, geometry: Geometry):
+        self.generator = FirstStateGenerator if str(cfg.lpt_generator) == "npg" else PoolingGenerator
+        super().__init__(cfg, geometry)
 
     def without_effect(self, cfg: LPTConfig) -> dict[str, str]:
         reasons = super().without_effect(cfg)

@@ -1,6 +1,5 @@
 """What LPT and ID-SPAM have in common: prompts that are made from all states of a sequence."""
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -70,6 +69,7 @@ class StatePrompts(PromptMethod):
     """
 
     config = StatePromptConfig
+    generator: type[StateGenerator]  # makes G of (options, d, rows)
     shared = shows_no_example = None
 
     def __init__(self, cfg: StatePromptConfig, geometry: Geometry):
@@ -85,7 +85,8 @@ class StatePrompts(PromptMethod):
         else:
             self.reads_words, self.read = True, IN_PASS[reads]
         sharing, places = str(cfg.generator_sharing), len(self.places)
-        generators = [self.make_generator(cfg, geometry.width) for _ in range(places if sharing == "L" else 1)]
+        count = places if sharing == "L" else 1
+        generators = [self.generator(cfg, geometry.width, self.rows) for _ in range(count)]
         self.generators: Any = nn.ModuleList(generators)
         self.bias: nn.Parameter | None = None
         if str(cfg.generator_bias) == "true":
@@ -95,10 +96,6 @@ class StatePrompts(PromptMethod):
             nn.init.uniform_(self.bias, -bound, bound)
         self.activation: nn.Module = nn.Identity()
         self.dropout = nn.Dropout(cfg.generator_dropout)
-
-    @abstractmethod
-    def make_generator(self, cfg: StatePromptConfig, width: int) -> StateGenerator:
-        """Return G for ``self.rows`` rows."""
 
     @property
     def initial_rows(self) -> nn.Parameter | None:

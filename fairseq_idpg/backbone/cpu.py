@@ -1,11 +1,11 @@
-"""What a CPU does with less work: dropout, and layers without pads. Other devices are left to torch.
+"""Less work for a CPU: dropout, and layers without pads. Other devices are left to torch.
 
-Dropout: torch draws a float for each element that may be dropped, in one thread, and keeps it. Here it is 16 random
-bits, and one byte is kept for the gradient. That saves 8 to 11 % of a training step (MiniLM's size, 16 texts of 10 to
-60 tokens, one thread); without it every training would draw other numbers.
+Dropout: torch draws a float for each element, in one thread, and keeps it. Here 16 random bits are drawn, and one byte
+is kept for the gradient. That saves 8 to 11 % of a training step (MiniLM's size, 16 texts of 10 to 60 tokens, one
+thread). Trainings depend on these draws.
 
-Pads: of such texts, side by side, 37 to 50 % are pads. Their projections, activations, LayerNorms and draws of dropout
-are work whose result nothing reads; leaving it out saves 33 to 37 % of a step.
+Pads: 37 to 50 % of the tokens of such batches are pads. Nothing reads their projections, activations, LayerNorms and
+draws of dropout; leaving them out saves 33 to 37 % of a step.
 """
 
 from typing import Any, NamedTuple
@@ -18,20 +18,21 @@ LEVELS = 2**16
 
 
 def keep_mask(like: Tensor, threshold: int) -> Tensor:
-    """A boolean mask of ``like``'s shape, each element false with probability ``threshold`` / 2^16."""
+    """Return a boolean mask of ``like``'s shape, each element false with probability ``threshold`` / 2^16."""
     count = like.numel()
+    # four 16-bit numbers from each draw; they are compared in place, which is several times as fast
     draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
-    kept = draws.view(torch.int16)[:count].ge_(threshold - LEVELS // 2)  # within one type: several times as fast
-    return kept.to(torch.bool).view(like.shape)
+    keep = draws.view(torch.int16)[:count].ge_(threshold - LEVELS // 2)
+    return keep.to(torch.bool).view(like.shape)
 
 
 def masked(x: Tensor, mask: Tensor) -> Tensor:
-    """x * mask in memory of its own; a float times a boolean would take torch twice as long."""
+    """Return x * mask, in half the time that torch takes for a float times a boolean."""
     return torch.empty_like(x).copy_(mask.view(torch.uint8)).mul_(x)
 
 
 def threshold_and_scale(p: float) -> tuple[int, float]:
-    """p < 1 in steps of 2^-16, at most 1 - 2^-16, and what makes up for the elements that are dropped."""
+    """Return p < 1 in steps of 2^-16, and the factor 1 / (1 - p) of what is left."""
     threshold = min(round(p * LEVELS), LEVELS - 1)
     return threshold, LEVELS / (LEVELS - threshold)
 
@@ -57,7 +58,7 @@ class QuickDropout(FairseqDropout):
     """
 
     def draws_quickly(self, x: Tensor) -> bool:
-        """Whether there is something to drop, in the quick way."""
+        """Return whether x is on a CPU, and some of it is dropped."""
         active = 0 < self.p < 1 and (self.training or self.apply_during_inference)
         return active and x.device.type == "cpu"
 
@@ -74,7 +75,11 @@ def drop_quickly(module: nn.Module) -> None:
 
 
 class _DroppedAttention(torch.autograd.Function):
-    """Keep q, k, v, the probabilities and a mask; what is dropped is dropped again in the backward pass."""
+    """drop(softmax(q k^T / sqrt(w) + bias)) v on a CPU, B x H x T x w; 0 < p < 1.
+
+    ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``bias``: B x 1 x 1 x S without a gradient, or None. Kept are
+    these, the probabilities and the mask; the backward pass applies the mask again.
+    """
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float) -> Tensor:
@@ -93,23 +98,19 @@ class _DroppedAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         q, k, v, probabilities, mask = ctx.saved_tensors
         gradient = gradient * ctx.scale
-        kept = masked(probabilities, mask)
-        grad_v = kept.transpose(-1, -2) @ gradient
-        grad_kept = (gradient @ v.transpose(-1, -2)).mul_(kept)  # dL/dp times p, where it was kept
-        grad_scores = grad_kept.sub_(probabilities * grad_kept.sum(-1, keepdim=True)).mul_(ctx.inner)
+        dropped = masked(probabilities, mask)
+        grad_v = dropped.transpose(-1, -2) @ gradient
+        # the softmax's gradient: p dL/dp - p sum(p dL/dp), with dL/dp = 0 where p was dropped
+        weighted = (gradient @ v.transpose(-1, -2)).mul_(dropped)
+        grad_scores = weighted.sub_(probabilities * weighted.sum(-1, keepdim=True)).mul_(ctx.inner)
         return grad_scores @ k, grad_scores.transpose(-1, -2) @ q, grad_v, None, None
 
 
-def dropped_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float) -> Tensor:
-    """drop(softmax(q k^T / sqrt(w) + bias)) v on a CPU, B x H x T x w; 0 < p < 1.
-
-    ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``bias``: B x 1 x 1 x S without a gradient, or None.
-    """
-    return _DroppedAttention.apply(q, k, v, bias, p)
+dropped_attention = _DroppedAttention.apply
 
 
 class _Spread(torch.autograd.Function):
-    """N x d -> M x d, row i to the place ``numbers[i]``. torch's own functions would keep the rows for the gradient."""
+    """N x d -> M x d, row i to place ``numbers[i]``; torch's own functions are slower or keep the rows."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, numbers: Tensor, count: int) -> Tensor:
@@ -125,7 +126,7 @@ class _Spread(torch.autograd.Function):
 class Tokens(NamedTuple):
     """Some of the T*B tokens of T x B x d states."""
 
-    numbers: Tensor | None = None  # N of them, token by token as they lie in memory, or None for all
+    numbers: Tensor | None = None  # N numbers of rows in memory, T*B; None: all tokens
     length: int = 0  # T
     batch: int = 0  # B
 
@@ -144,7 +145,8 @@ ALL = Tokens()
 
 
 def real_tokens(padding: Tensor | None) -> Tokens:
-    """Those of a B x T mask, true at pads, on a CPU: another device would have to be waited for to count them."""
+    """Return the tokens that are no pads, of a B x T mask, true at pads; on other devices than a CPU, all tokens."""
+    # to count them, another device would have to be waited for
     if padding is None or padding.device.type != "cpu":
         return ALL
     real = ~padding.t()

@@ -109,10 +109,6 @@ class Additions(NamedTuple):
 NO_ADDITIONS = Additions()
 
 
-def _none(layer: int, states: States) -> None:
-    return None
-
-
 @dataclass(frozen=True)
 class Injection:
     """The values that one forward pass injects, a field for each slot; every field may be left empty.
@@ -141,10 +137,10 @@ class Injection:
 
     words: Tensor | None = None
     input: Tensor | Callable[[States], Tensor] | None = None
-    hidden: Callable[[int, States], Tensor | None] = _none
+    hidden: Callable[[int, States], Tensor | None] = lambda layer, states: None
     insertion: str = "add"
-    late: Callable[[int, States], Tensor | None] = _none
-    key_value: Callable[[int, States], Prefix | None] = _none
+    late: Callable[[int, States], Tensor | None] = lambda layer, states: None
+    key_value: Callable[[int, States], Prefix | None] = lambda layer, states: None
     sublayer: Callable[[int], Changes] = lambda layer: UNCHANGED
     projection: Callable[[int], Additions] = lambda layer: NO_ADDITIONS
 

@@ -1,4 +1,4 @@
-"""A backbone's weights: their names, whether they fit a model, and how they stay in their file, shared by processes."""
+"""A backbone's weights: their names, whether they fit a model, and how processes share them in their file."""
 
 import os
 from collections.abc import Callable
@@ -23,20 +23,21 @@ TIED = "encoder.lm_head.weight"  # the word embeddings
 VERSION = "encoder.sentence_encoder.version"
 LM_HEAD_PARTS = ("dense.weight", "dense.bias", "layer_norm.weight", "layer_norm.bias", "bias")
 SHAPE = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
-# What a checkpoint records of its geometry, with the value fairseq assumes where an older file is silent.
+# The sizes that a checkpoint records, each with the value that fairseq assumes where an older file lacks it.
 GEOMETRY: dict[str, Any] = {**dict.fromkeys(SHAPE), "activation_fn": "gelu", "layer_norm_eps": 1e-5}
 DRAWS = (Tensor.normal_, Tensor.uniform_)
-ALIGNMENT = 64  # bytes, torch's own: products of matrices that lie otherwise may round otherwise
+ALIGNMENT = 64  # bytes, as torch aligns: products of matrices that lie otherwise may round otherwise
 
 
 class Undrawn(TorchFunctionMode):
-    """Leave tensors without the random values that they begin with, since those of a file take their place.
+    """Do not draw the random values with which tensors begin, since those of a file replace them.
 
-    To draw them takes seconds and as much memory again at the size of RoBERTa-large. A training draws them: what it
-    draws afterwards, of a seed, depends on it. The functions of ``nn.init`` and of fairseq end in DRAWS.
+    Drawing takes seconds, and as much memory again, at the size of RoBERTa-large. A training draws all the same, since
+    its later draws of a seed depend on it.
     """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        # the functions of nn.init and of fairseq end in DRAWS
         if func in DRAWS or getattr(func, "__module__", "") == nn.init.__name__:
             return args[0] if args else (kwargs or {})["tensor"]
         return func(*args, **(kwargs or {}))
@@ -50,7 +51,7 @@ class Backbone:
     args: dict[str, Any]  # the options that it records
     weights: dict[str, Tensor]  # under the names of today
     digest: Callable[[tuple[str, ...]], str]  # beginnings of names -> SHA-256 of the tensors with such names
-    opened: os.stat_result | None = None  # the file that they are read from as long as they are used, if it is
+    opened: os.stat_result | None = None  # the file, if the weights are read from it while they are used
 
     def fingerprint(self, parts: tuple[str, ...] = (STACK,)) -> str:
         """Return the SHA-256 of the encoder's tensors, or of those of other ``parts``."""
@@ -58,7 +59,7 @@ class Backbone:
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """The options of ``GEOMETRY`` as the checkpoint records them."""
+        """The sizes of ``GEOMETRY`` as the checkpoint records them."""
         return {name: self.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
 
     def check_lm_head(self) -> None:
@@ -67,9 +68,9 @@ class Backbone:
         whole = all(LM_HEAD + name in self.weights for name in LM_HEAD_PARTS)
         shares_words = weight is None or weight.dtype == words.dtype and torch.equal(weight, words)
         if not whole or not shares_words:
-            what = "word embeddings of its own in its" if whole else "no"
+            state = "has other word embeddings in" if whole else "lacks"
             raise InputError(
-                f"--predict-with mlm: the backbone {self.path} has {what} LM head ({LM_HEAD}*): give one of a masked "
+                f"--predict-with mlm: the backbone {self.path} {state} its LM head ({LM_HEAD}*): give one of a masked "
                 "language model, such as roberta.large, or --predict-with head"
             )
 
@@ -77,11 +78,10 @@ class Backbone:
 def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> None:
     """Raise InputError unless sizes and dictionary are the backbone's.
 
-    Compared are what the checkpoint records, the length of its tables, and the symbols of a dict.txt beside it.
+    The backbone's are the sizes that it records, the lengths of its tables, and the symbols of a dict.txt beside it.
     """
     positions = backbone.weights[STACK + "embed_positions.weight"].size(0) - dictionary.pad() - 1
-    theirs = {**backbone.sizes, "max_positions": positions}
-    for name, value in theirs.items():
+    for name, value in {**backbone.sizes, "max_positions": positions}.items():
         if value is not None and value != getattr(args, name):
             raise InputError(
                 f"{flag_name(name)} is {getattr(args, name)} but the backbone {backbone.path} has {value}: give "
@@ -105,31 +105,33 @@ def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> Non
 
 
 def as_own(weights: dict[str, Tensor], parameters: dict[str, nn.Parameter]) -> dict[str, Tensor]:
-    """Weights that can take the place of ``parameters`` of the same names: of their type, none in another's memory.
+    """Return weights that can replace the ``parameters`` of their names: of the same type, each in separate memory.
 
     Those of parameters that are trained are copies.
     """
-    found, end = {}, 0
+    result, end = {}, 0
+    # in the order of memory, so that a tensor overlaps another if it begins before the end of those in front of it
     for name, value in sorted(weights.items(), key=lambda item: item[1].data_ptr()):
-        own, begin = parameters.get(name), value.data_ptr()
-        shared, end = begin < end, max(end, begin + value.numel() * value.element_size())
-        needs_copy = shared or begin % ALIGNMENT or not value.is_contiguous() or (own is not None and own.requires_grad)
-        typed = value if own is None else value.to(own.dtype)
-        found[name] = typed.contiguous().clone() if needs_copy else typed
-    return found
+        parameter, begin = parameters.get(name), value.data_ptr()
+        overlaps, end = begin < end, max(end, begin + value.numel() * value.element_size())
+        is_trained = parameter is not None and parameter.requires_grad
+        needs_copy = overlaps or begin % ALIGNMENT or not value.is_contiguous() or is_trained
+        typed = value if parameter is None else value.to(parameter.dtype)
+        result[name] = typed.contiguous().clone() if needs_copy else typed
+    return result
 
 
 class SharedWeights(NamedTuple):
-    """A file in which frozen weights of a model are, as long as the model is neither moved nor made half."""
+    """The file from which a model reads frozen weights, as long as it is neither moved nor made half."""
 
     path: str
     opened: os.stat_result  # size, time of last change and the like of the file when it was opened
     name: str  # of one of these weights
-    address: int  # where in memory that one is read
+    address: int  # where in memory this weight is read
 
     @classmethod
     def of(cls, model: Any, backbone: Backbone) -> Optional["SharedWeights"]:
-        """None where every weight that the model computes with has been copied."""
+        """Return the file, or None if every weight that the model computes with has been copied."""
         if backbone.opened is None:
             return None
         for name, parameter in model.named_parameters():
@@ -139,10 +141,7 @@ class SharedWeights(NamedTuple):
         return None
 
     def check(self, model: Any) -> None:
-        """Raise ModelLost where the file was written to since.
-
-        One that was removed, or another one that was put in its place, does no harm: what was opened is still there.
-        """
+        """Raise ModelLost if the file was written to since; one that was removed or replaced is still open."""
         parameter = model.get_parameter(self.name)
         try:
             now = os.stat(self.path)

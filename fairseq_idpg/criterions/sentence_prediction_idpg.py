@@ -1,19 +1,20 @@
 """``--criterion sentence_prediction_idpg``: fairseq's, with metrics that are exact with any number of processes.
 
-While a method is trained that has a term of its own, such as SMoP's load balance, the gradient is that of loss + term;
-``method_loss`` is the term for an example, and ``loss`` stays the loss alone, which fairseq logs divided by ln 2.
+Where a method adds a term to the loss, such as SMoP's load balance, the gradient is that of loss + term.
+``method_loss`` is the term for an example; ``loss`` stays without it, and fairseq logs it divided by ln 2.
 
-fairseq sums what each process logs, which lists of predictions cannot be: --report-mcc and the like end in an error
-with two processes. Here each process puts its predictions into its row of an otherwise empty table, so that the sum of
-the tables holds everybody's. Scores, also those of SuperGLUE, are then of the whole split, as with one process.
+fairseq sums what each process logs. Lists of predictions have no sum, so --report-mcc and the like end in an error with
+two processes. Here each process puts its predictions into its row of an otherwise empty table, so that the sum of the
+tables holds all predictions. Scores, also those of SuperGLUE, are then of the whole split, as with one process.
 
 Correlations that are not defined, such as those of constant predictions, score 0: fairseq's NaN would take part in the
-choice of the best checkpoint. The task sees to it with fairseq's criterion too.
+choice of the best checkpoint. The task logs them so with fairseq's criterion too.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from ..models.heads import OTHER_WORDS
 from ..names import documented
 
 PREDICTED = ("pred", "targ")
-# of each example, in a validation; fairseq does not print what begins with an underscore
+# values of each example of a validation; fairseq does not print names that begin with an underscore
 COLUMNS = ("_id", "_answer", "_target", "_likely", "_question", "_em", "_f1")
 FAIRSEQS = ("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman")
 LISTS = (*PREDICTED, *COLUMNS)
@@ -48,7 +49,7 @@ CORRELATIONS = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman"
 
 @dataclass
 class SentencePredictionIDPGCriterionConfig(SentencePredictionConfig):
-    """Options of the criterion besides fairseq's; each is ``report_`` and a metric of preprocess/split_scores.py."""
+    """Options besides fairseq's; each is ``report_`` and a metric of preprocess/split_scores.py."""
 
     report_acc_and_macro_f1: bool = documented(
         "log macro_f1, the mean of the classes' F1, and its mean with the accuracy", False
@@ -71,19 +72,18 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
     """Loss, metrics and options of fairseq's criterion, and the scores of SuperGLUE."""
 
     reports: Sequence[str] = ()
-    fairseqs_reports: Sequence[str] = ()  # options, of what is made of predictions and targets
+    fairseqs_reports: Sequence[str] = ()  # options of fairseq for scores of predictions and targets
 
     def __init__(self, cfg: SentencePredictionIDPGCriterionConfig, task: Any):
         super().__init__(cfg, task)
         self.reports = reported(cfg)
         self.fairseqs_reports = [name for name in FAIRSEQS if getattr(cfg, name)]
-        self.keep_pred_and_targ = False  # fairseq would fetch them number by number
+        self.keep_pred_and_targ = False  # fairseq would fetch predictions from the device one by one
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True):
-        reports = bool(self.reports or self.fairseqs_reports) and not model.training
-        last = LastPass(model) if reports else None
-        loss, sample_size, log = super().forward(model if last is None else last, sample, reduce)
-        if last is not None:
+        last = LastPass(model)
+        loss, sample_size, log = super().forward(last, sample, reduce)
+        if (self.reports or self.fairseqs_reports) and not model.training:
             log.update(self.logged_columns(last.logits, sample))
         method = getattr(model, "method", None)
         if method is not None and method.adds_loss and model.training:
@@ -94,15 +94,16 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         return loss, sample_size, log
 
     def logged_columns(self, logits: Tensor, sample: dict[str, Any]) -> dict[str, Any]:
-        """What the reports are made of: B numbers each. The device is waited for here alone, once for each batch."""
+        """Return what the reports are made of, B numbers each. Only here is the device waited for, once a batch."""
         symbols, predicted = self.label_dict, {}
         if self.fairseqs_reports:
             answers = logits if self.regression_target else logits.argmax(1)
             predicted = dict(zip(PREDICTED, (answers.view(-1), sample["target"].view(-1))))
-        found = fetched_columns(self.reports, logits, sample, symbols.index("1") - symbols.nspecial, predicted)
-        if not self.regression_target:  # the numbers that are the classes' names
-            found.update({name: [int(symbols[symbols.nspecial + int(i)]) for i in found[name]] for name in predicted})
-        return {**found, **dict.fromkeys(self.fairseqs_reports, True)}
+        columns = fetched_columns(self.reports, logits, sample, symbols.index("1") - symbols.nspecial, predicted)
+        if not self.regression_target:  # fairseq scores the classes' names, which are numbers
+            for name in predicted:
+                columns[name] = [int(symbols[symbols.nspecial + int(i)]) for i in columns[name]]
+        return {**columns, **dict.fromkeys(self.fairseqs_reports, True)}
 
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
@@ -118,7 +119,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         for metric in METRICS:
             if any(REPORT + metric in log for log in gathered):
                 for part in PARTS[metric]:
-                    metrics.log_derived(part, split_score(metric, part))
+                    metrics.log_derived(part, partial(split_score, metric, part))
         SentencePredictionCriterion.reduce_metrics(gathered)
         if any(EXTRA in log for log in logging_outputs):
             examples = sum(log["sample_size"] for log in logging_outputs)
@@ -126,7 +127,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
 
 
 def check_extra_loss(criterion: Any, added: str | None) -> None:
-    """Raise InputError where option ``added`` of the method adds to the loss, and ``criterion`` leaves that out."""
+    """Raise InputError if the method's option ``added`` adds to the loss, and ``criterion`` would leave that out."""
     if added and not isinstance(criterion, SentencePredictionIDPGCriterion):
         raise InputError(
             f"{added} adds to the loss, and this --criterion would leave it out: give --criterion "
@@ -135,32 +136,29 @@ def check_extra_loss(criterion: Any, added: str | None) -> None:
 
 
 def log_correlations(logging_outputs: list[dict[str, Any]]) -> None:
-    """Log correlations that are always numbers, where they are asked for.
+    """Log correlations that are always numbers, if --report-pearson-and-spearman is given.
 
-    Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: those logged first stay.
+    Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: the first that is logged stays.
     """
     if any("report_pearson_and_spearman" in log for log in logging_outputs):
         for key, part in CORRELATIONS.items():
-            metrics.log_derived(key, correlation(part))
+            metrics.log_derived(key, partial(correlation, part))
 
 
-def correlation(part: str) -> Callable[[Any], float]:
-    """A correlation of all predictions so far, in %; 0 where there is none: one example, constant numbers, NaN."""
-
-    def of(meters: Any) -> float:
-        predicted, targets = (meters[name].tensor.numpy() for name in PREDICTED)
-        if np.ptp(predicted) == 0 or np.ptp(targets) == 0:
-            return 0.0
-        found = safe_round(float(pearson_and_spearman(predicted, targets)[part]) * 100, 1)
-        return 0.0 if math.isnan(found) else found
-
-    return of
+def correlation(part: str, meters: Any) -> float:
+    """Return a correlation of all predictions so far, in %; 0 where it is not defined."""
+    predicted, targets = (meters[name].tensor.numpy() for name in PREDICTED)
+    if np.ptp(predicted) == 0 or np.ptp(targets) == 0:  # constant, or of one example
+        return 0.0
+    value = safe_round(float(pearson_and_spearman(predicted, targets)[part]) * 100, 1)
+    return 0.0 if math.isnan(value) else value
 
 
 def spread(values: list[float], device: torch.device) -> Tensor:
-    """This process's n values in its row of a table: world x (1 + most values of any process), n first, else zeros.
+    """Put the n values of this process into its row of a table of zeros, n first.
 
-    Every process calls it for every batch: fairseq gives those that have run out of data a batch to ignore.
+    The table is world x (1 + most values of any process). Every process calls this for every batch: fairseq gives one
+    that has run out of data a batch to ignore.
     """
     most = torch.tensor(len(values), device=device)
     dist.all_reduce(most, op=dist.ReduceOp.MAX)
@@ -171,7 +169,7 @@ def spread(values: list[float], device: torch.device) -> Tensor:
 
 
 def gather(table: Tensor) -> list[float]:
-    """The values in a sum of such tables, process by process; whole numbers as integers."""
+    """Return the values in a sum of such tables, process by process; whole numbers as integers."""
     values = [value for row in table.tolist() for value in row[1 : 1 + int(row[0])]]
     return [int(value) for value in values] if all(value.is_integer() for value in values) else values
 
@@ -179,10 +177,10 @@ def gather(table: Tensor) -> list[float]:
 def fetched_columns(
     reports: Sequence[str], logits: Tensor, sample: dict[str, Any], one: int, more: dict[str, Tensor] | None = None
 ) -> dict[str, Any]:
-    """What the ``reports`` are made of: a list of B for each column, fetched from the device together.
+    """Return what the ``reports`` are made of, a list of B for each column, fetched from the device together.
 
-    ``logits``: B x classes; ``sample``: as of ``PromptedDataset``; ``one``: the class with the label 1, where there are
-    questions; ``more``: columns that are fetched with them.
+    ``logits``: B x classes; ``sample``: a batch of ``PromptedDataset``; ``one``: the class with the label 1, read where
+    examples are answers to questions; ``more``: other columns to fetch.
     """
     columns = dict(more or {})
     if reports:
@@ -197,37 +195,33 @@ def fetched_columns(
     return {**dict(zip(columns, rows)), **{REPORT + metric: True for metric in reports}}
 
 
-def split_score(metric: str, part: str) -> Callable[[Any], float]:
-    """A part of a metric over all examples so far, in %."""
-
-    def of(meters: Any) -> float:
-        found = {name: meters[name].tensor.numpy() for name in COLUMNS if name in meters}
-        order = np.argsort(found["_id"])  # so that no choice hangs on the order of batches or processes
-        found = {name: values[order] for name, values in found.items()}
-        answers, questions = found["_answer"], None
-        if metric in OF_QUESTIONS:
-            questions = Questions(found["_question"].astype(np.int64), found.get("_em"), found.get("_f1"))
-        if metric in BY_CHOICE and questions is not None:
-            answers = chosen(questions, found["_likely"])
-        return safe_round(100 * METRICS[metric](answers, found["_target"], questions)[part], 1)
-
-    return of
+def split_score(metric: str, part: str, meters: Any) -> float:
+    """Return a part of a metric over all examples so far, in %."""
+    columns = {name: meters[name].tensor.numpy() for name in COLUMNS if name in meters}
+    # sorted, so that a choice does not depend on the order of batches or processes
+    order = np.argsort(columns["_id"])
+    columns = {name: values[order] for name, values in columns.items()}
+    answers, questions = columns["_answer"], None
+    if metric in OF_QUESTIONS:
+        questions = Questions(columns["_question"].astype(np.int64), columns.get("_em"), columns.get("_f1"))
+    if metric in BY_CHOICE and questions is not None:
+        answers = chosen(questions, columns["_likely"])
+    return safe_round(100 * METRICS[metric](answers, columns["_target"], questions)[part], 1)
 
 
 class AllWords:
-    """A criterion called as ``criterion`` is, whose loss counts the other words of a masked language model, too.
+    """A criterion whose loss also counts the other words of a masked language model; it is called as ``criterion`` is.
 
         -log softmax(z over all words)[word of the class] = cross entropy of the classes' logits + what other words take
 
-    Accuracy and the like are still those of the classes alone. The criterion drops what a pass gives besides its
-    logits, the ``extra`` with the other words; ``LastPass`` keeps it.
+    Accuracy and the like are still those of the classes alone.
     """
 
     def __init__(self, criterion: Any):
         self.criterion = criterion
 
     def __call__(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
-        last = LastPass(model)
+        last = LastPass(model)  # the criterion drops the pass's ``extra``, which has the other words
         loss, sample_size, log = self.criterion(last, sample)
         others = last.extra[OTHER_WORDS].sum()
         return loss + others, sample_size, {**log, "loss": log["loss"] + others.detach()}

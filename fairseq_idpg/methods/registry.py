@@ -54,14 +54,12 @@ class Combination(Method):
             if reason:
                 raise InputError(f"--method {name}: {one} and {other} {reason}: choose one")
         self.slots = tuple(slot for part in parts for slot in part.slots)
-        self.hides_pass = any(part.hides_pass for part in parts)
         self.parts: Any = nn.ModuleList(parts)
         self.training_only = tuple(f"parts.{i}.{name}" for i, part in enumerate(parts) for name in part.training_only)
         self.prompt_length = sum(part.prompt_length for part in parts)
         self.representation = next((part.representation for part in parts if part.representation), None)
-        self.representation_dropout = any(part.representation_dropout for part in parts)
-        self.second_pass = any(part.second_pass for part in parts)
-        self.redrawn = any(part.redrawn for part in parts)
+        for flag in ("hides_pass", "representation_dropout", "second_pass", "redrawn"):
+            setattr(self, flag, any(getattr(part, flag) for part in parts))
         self.adds_loss = next((part.adds_loss for part in parts if part.adds_loss), None)
 
     @property

@@ -107,7 +107,7 @@ def test_of_equally_likely_answers_the_first_of_the_folder_is_chosen(order):
     """In whatever order batches and processes bring them."""
     columns = {"_id": [0, 1, 2], "_answer": [1] * 3, "_target": [1, 0, 0], "_likely": [5] * 3, "_question": [0] * 3}
     meters = {name: SimpleNamespace(tensor=torch.tensor(values)[order]) for name, values in columns.items()}
-    assert split_score("choice_accuracy", "choice_accuracy")(meters) == 100
+    assert split_score("choice_accuracy", "choice_accuracy", meters) == 100
 
 
 def test_likelihoods_are_not_saturated():

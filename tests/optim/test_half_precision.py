@@ -167,7 +167,7 @@ def test_weights_that_are_not_the_models_are_left_aside(stopped, change, caplog)
     change(checkpoint)
     resumed = Run(*how, checkpoint)
     assert resumed.goes_on(resumed.updates)
-    assert "the checkpoint keeps no float32 weights for this precision" in caplog.text
+    assert "the checkpoint lacks float32 weights for this precision" in caplog.text
 
 
 def test_a_reset_optimizer_starts_from_the_weights_of_the_file(stopped, caplog):
@@ -178,7 +178,7 @@ def test_a_reset_optimizer_starts_from_the_weights_of_the_file(stopped, caplog):
         parameter.data.copy_(value)
     fresh.section.load_state_dict(checkpoint["section"])
     assert fresh.goes_on(0, 1)
-    assert fresh.optimizer.scaler._iter == 0 and "the checkpoint keeps" not in caplog.text
+    assert fresh.optimizer.scaler._iter == 0 and "the checkpoint lacks" not in caplog.text
 
 
 def test_a_checkpoint_before_the_first_step_keeps_what_was_loaded(stopped):

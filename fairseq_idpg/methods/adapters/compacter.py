@@ -41,24 +41,21 @@ class Compacter(AdapterMethod):
 
     config = CompacterConfig
     drops_hidden = True
+    shares_a = False  # one A for all adapters
 
     def __init__(self, cfg: CompacterConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
         n = cfg.compacter_n
         check_divisible("the width d", self.width, n, "--compacter-n")
         check_divisible("--adapter-hidden-size m", self.hidden, n, "--compacter-n")
-        self.a = nn.Parameter(torch.empty(self.sets_of_a(), n, n, n))
+        self.a = nn.Parameter(torch.empty(1 if self.shares_a else self.count, n, n, n))
         wide, narrow = (self.count, n, self.width // n), (self.count, n, self.hidden // n)
         self.down_s, self.down_t = nn.Parameter(torch.empty(wide)), nn.Parameter(torch.empty(narrow))
         self.up_s, self.up_t = nn.Parameter(torch.empty(narrow)), nn.Parameter(torch.empty(wide))
         self.draw_initial_values()
 
-    def sets_of_a(self) -> int:
-        """Adapters with an A of their own."""
-        return self.count
-
     def draw_initial_values(self) -> None:
-        """Initial values of the released IDPG code."""
+        """Draw as the released IDPG code does."""
         for parameter in (self.a, self.down_s, self.down_t, self.up_s, self.up_t, self.down_bias):
             nn.init.normal_(parameter, std=RELEASED_STD)
         nn.init.normal_(self.up_bias, std=RELEASED_UP_BIAS_STD)
@@ -72,11 +69,10 @@ class Compacter(AdapterMethod):
 class SharedCompacter(Compacter):
     """One A (``a``: 1 x n x n x n) for all adapters of all layers. Trainable parameters: 2L (3 d + 3 m) + n^3."""
 
-    def sets_of_a(self) -> int:
-        return 1
+    shares_a = True
 
     def draw_initial_values(self) -> None:
-        """Near the identity: A from N(0, 1e-8), each s_i and t_i Glorot-uniform with gain sqrt(2), biases 0."""
+        """Start near the identity: A from N(0, 1e-8), s_i and t_i Glorot-uniform with gain sqrt(2), biases 0."""
         nn.init.normal_(self.a, std=SHARED_A_STD)
         for parameter in (self.down_s, self.down_t, self.up_s, self.up_t):
             bound = math.sqrt(2) * math.sqrt(6 / (parameter.size(-1) + 1))

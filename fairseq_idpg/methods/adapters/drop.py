@@ -42,13 +42,16 @@ class AdapterDrop(Houlsby):
     config = AdapterDropConfig
 
     def __init__(self, cfg: AdapterDropConfig, geometry: Geometry):
+        # n, which the base needs for ``layers_of``; what is not a number leaves no layer
+        text = str(cfg.adapter_drop)
+        number = int(text) if text.isdecimal() else geometry.layers
+        self.without = 5 * geometry.layers // 12 if text == "auto" else number
         super().__init__(cfg, geometry)
         self.redrawn = bool(cfg.adapter_drop_random)
-        self.without = layers_without(cfg, geometry.layers)
 
     def layers_of(self, cfg: AdapterDropConfig, geometry: Geometry) -> tuple[int, ...]:
-        layers, without = super().layers_of(cfg, geometry), layers_without(cfg, geometry.layers)
-        with_adapters = tuple(layer for layer in layers if layer >= without)
+        layers = super().layers_of(cfg, geometry)
+        with_adapters = tuple(layer for layer in layers if layer >= self.without)
         if not with_adapters:
             raise InputError(
                 f"--adapter-drop {cfg.adapter_drop}: give auto or a number of layers from 0 to {layers[-1]}, which "
@@ -67,12 +70,6 @@ class AdapterDrop(Houlsby):
     def describe(self) -> str:
         drawn = f", from a layer on that each batch draws, in evaluation from layer {self.without} on"
         return super().describe() + (drawn if self.redrawn else "")
-
-
-def layers_without(cfg: AdapterDropConfig, layers: int) -> int:
-    """Return n: 5 of 12 layers for ``auto``, all layers for a text that is not a number."""
-    text = str(cfg.adapter_drop)
-    return 5 * layers // 12 if text == "auto" else int(text) if text.isdecimal() else layers
 
 
 register_preset("adapter-drop", AdapterDrop, adapter_hidden_size=16)

@@ -23,7 +23,6 @@ from ..options import Filled, dropout_option, option, parse_layers
 from ..registry import register_preset
 
 LINEARS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "out": "out_proj", "fc1": "fc1", "fc2": "fc2"}
-OF_ATTENTION = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
 @dataclass
@@ -90,7 +89,7 @@ class LoRA(Method):
             return
         for name in self.a:
             for layer, a, b in zip(self.layers, self.a[name], self.b[name]):
-                owner = f"layers.{layer}.self_attn" if name in OF_ATTENTION else f"layers.{layer}"
+                owner = f"layers.{layer}.self_attn" if name.endswith("_proj") else f"layers.{layer}"
                 weight = stack.get_parameter(f"{owner}.{name}.weight")
                 weight.add_((self.scale * b @ a).type_as(weight))
         self.merged = True

@@ -6,15 +6,15 @@ adapter, of which it says only that it changes what prefix tuning changes, the o
 Code: https://github.com/jxhe/unify-parameter-efficient-tuning (``MHAdapter_Layer`` beside heads)
 
 Differs from the released code in:
-- beside attention the adapter is added to the sublayer's output, as the paper's table has it. There it stands in front
-  of the output projection, behind a LayerNorm of its own and without s; on RoBERTa it stops with an error.
+- beside attention the adapter is added to the sublayer's output, as in the paper's table. The code's stands in front of
+  the output projection, behind another LayerNorm and without s; on RoBERTa it stops with an error.
 - one adapter a layer is built, not two of which one is used.
-- s is 1 or 4 in the presets; its GLUE script takes s = 2, and leaves the head as it was drawn. m = 16 is that script's.
-- all start with W_up = 0, as its scaled ones; its scripts draw the others' matrices from N(0, 0.02^2).
-- its sequential adapter behind attention has a LayerNorm in front and stands before the sublayer's dropout.
-- beside heads: no LayerNorm of its own in front; W_down starts uniform in ±1/sqrt(w) and W_up at 0, not both from
-  N(0, 0.02^2). There ``cross_attn_relu`` is called multi-head adapter too: ReLU(q K^T / sqrt(w)) V, K and V made by a
-  prefix's network.
+- s is 1 or 4 in the presets; the code's GLUE script takes s = 2 and does not train the head. m = 16 is that script's.
+- all start with W_up = 0, as the code's scaled ones; its scripts draw the others' matrices from N(0, 0.02^2).
+- the code's sequential adapter behind attention has a LayerNorm in front and stands before the sublayer's dropout.
+- beside heads the code has another LayerNorm in front, and draws both matrices from N(0, 0.02^2); here W_down starts
+  uniform in ±1/sqrt(w) and W_up at 0. The code also calls ``cross_attn_relu`` multi-head adapter:
+  ReLU(q K^T / sqrt(w)) V, where a prefix's network makes K and V.
 """
 
 from dataclasses import dataclass

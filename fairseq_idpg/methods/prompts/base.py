@@ -59,10 +59,10 @@ class PromptConfig(FairseqDataclass):
     )
     prompt_init: Filled[Initial] = option(
         "normal",
-        "where prompt rows (of a generator: its output bias) start: 'normal' N(0, 0.02^2), for generators that read "
-        "states within 1/sqrt(m) as a Linear's bias, for a dnn with --prompt-layers first 0; "
-        "'standard-normal' N(0, 1), 'uniform' (-0.5, 0.5), with low-rank of its factors, at the input or late "
-        "'vocabulary' (frequent words), 'class-labels' or 'text' (of --prompt-init-text); 'saved'",
+        "start of prompt rows (of a generator: of its output bias): 'normal', N(0, 0.02^2), but 0 for a dnn with "
+        "--prompt-layers first, and within 1/sqrt(m), as a Linear's bias, for generators that read states; "
+        "'standard-normal', N(0, 1); 'uniform', (-0.5, 0.5), with low-rank that of its factors; at the input or late "
+        "also 'vocabulary' (frequent words), 'class-labels' or 'text' (of --prompt-init-text); 'saved'",
         starting=True,
     )
     prompt_init_text: Filled[str] = option(
@@ -73,7 +73,7 @@ class PromptConfig(FairseqDataclass):
     )
     prompt_init_from: Filled[str] = option(
         "",
-        "checkpoint of another task whose whole prompt method is taken over; either may be joined with others by +",
+        "checkpoint of another task, whose whole prompt method is taken over; both methods may be joined with others",
         only_with=("prompt_init", ("saved",)),
         starting=True,
     )

@@ -1,24 +1,25 @@
 """ID-SPAM: a prompt from self-attention over the input embeddings.
 
 Paper: "Leveraging Self-Attention for Input-Dependent Soft Prompting in LLMs" (Muppidi et al., ACL 2025),
-https://arxiv.org/abs/2506.05629; no code was published.
-Its m is --prompt-layers with --prompt-insertion late; m = 0 is --prompt-insertion add --prompt-layers first (late, 0:
-behind the embeddings' LayerNorm, without positions). Best are 11 to 13 of RoBERTa-large (Figure 2); middle is 13.
+https://arxiv.org/abs/2506.05629; no code was published. The paper's m is --prompt-layers with --prompt-insertion late;
+m = 0 is --prompt-insertion add --prompt-layers first (with late and 0, rows stand behind the embeddings' LayerNorm,
+without positions). Best are 11 to 13 of RoBERTa-large (Figure 2); middle is 13.
 
 Where the paper leaves a choice or contradicts itself:
-- biases: the text has them, the counts of its Tables 12 and 13 have none: none, or --generator-bias true;
-- the ReLU after W_up: equation (2) has it, the text has none: it is there, or --id-spam-output linear;
-- the text resizes to d x t: here the flat vector is read as t rows;
-- pads: left out of softmax and mean, since a prompt would otherwise depend on the longest example of its batch;
-- its counts fit t = 5, c = 64, and no c fits the t = 10 of its text; where its dropout is: on the rows;
-- E are the token embeddings at any layer: without positions, or --generator-input embeddings. --generator-input states
-  reads the states below the layer.
+- biases: the text has them, the counts of its Tables 12 and 13 do not; here there are none unless --generator-bias
+  true;
+- the ReLU behind W_up: equation (2) has it, the text does not; here it is there unless --id-spam-output linear;
+- the text resizes to d x t; here the flat vector is read as t rows;
+- pads are left out of softmax and mean, since a prompt would otherwise depend on the longest example of its batch;
+- its counts fit t = 5, c = 64, and not the t = 10 of its text with any c. It does not say where dropout is: on the
+  rows;
+- E are the token embeddings at any layer, without positions (with them: --generator-input embeddings).
+  --generator-input states reads the states below the layer.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
@@ -34,8 +35,6 @@ Output: Any = ChoiceEnum(["relu", "linear"])
 
 @dataclass
 class IDSPAMConfig(StatePromptConfig):
-    """Options of ID-SPAM."""
-
     id_spam_pooling: Filled[Pooling] = option(
         "attention", "one vector of all tokens: the mean of 'attention' over them, or their 'mean' (Table 3)"
     )
@@ -47,24 +46,19 @@ class IDSPAMConfig(StatePromptConfig):
 class AttentionGenerator(StateGenerator):
     """W_up ReLU(W_down A), A = mean over tokens of softmax((E W_Q)(E W_K)^T / sqrt d) (E W_V), one head of width d."""
 
-    def __init__(self, width: int, hidden: int, rows: int, bias: bool, attention: bool):
-        super().__init__(width, hidden, rows * width, bias)
-        self.bias_rows = rows
-        self.attention = attention
-        if attention:
+    def __init__(self, cfg: IDSPAMConfig, width: int, rows: int):
+        super().__init__(cfg, width, rows)
+        self.attention = str(cfg.id_spam_pooling) == "attention"
+        if self.attention:
             self.query, self.key, self.value = (nn.Linear(width, width, bias=False) for _ in range(3))
 
-    def forward(self, states: States) -> Tensor:
-        """B x rows x d."""
-        return self.up(F.relu(self.down(self.attended_mean(states)))).unflatten(1, (-1, self.width))
-
-    def attended_mean(self, states: States) -> Tensor:
-        """A: B x d."""
-        x = states.x.transpose(0, 1).contiguous()  # B x T x d; every product below keeps this one for its gradient
+    def read(self, states: States) -> Tensor:
+        """Return A: B x d."""
+        x = states.x.transpose(0, 1).contiguous()  # B x T x d; all products below keep it for the gradient
         weights = states.weights  # B x 1 x T
         if not self.attention:
             return (weights @ x)[:, 0]
-        # W_K^T is applied to the queries, and E and W_V to the mean of the weights: the same without keys and values
+        # keys and values are never made: W_K^T is applied to the queries, E and W_V to the mean of the weights
         scores = self.query(x) @ self.key.weight @ x.transpose(1, 2) * self.width**-0.5
         if states.padding is not None:
             scores = scores.masked_fill(states.padding[:, None], float("-inf"))
@@ -78,15 +72,12 @@ class IDSPAM(StatePrompts):
     """
 
     config = IDSPAMConfig
+    generator = AttentionGenerator
 
     def __init__(self, cfg: IDSPAMConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
         if str(cfg.id_spam_output) == "relu":
             self.activation = nn.ReLU()
-
-    def make_generator(self, cfg: IDSPAMConfig, width: int) -> StateGenerator:
-        bias, attention = str(cfg.generator_bias) == "true", str(cfg.id_spam_pooling) == "attention"
-        return AttentionGenerator(width, cfg.generator_hidden_size, self.rows, bias, attention)
 
 
 register_preset(

@@ -3,13 +3,13 @@
 Paper: "Late Prompt Tuning: A Late Prompt Could Be Better Than Many Prompts" (Liu et al., Findings of EMNLP 2022),
 https://arxiv.org/abs/2210.11292; code: https://github.com/xyltt/LPT
 
-Its k counts layers from 1 and joins after layer k: --prompt-layers k, which counts from 0 and joins before. Its code
-runs k = 12 of 24, its best is 13, --prompt-layers middle.
+The paper's k counts layers from 1 and joins after layer k: --prompt-layers k, which counts from 0 and joins before. Its
+code runs k = 12 of 24; best is 13, --prompt-layers middle.
 
-Differs from the paper in: a classification head is trained; --predict-with mlm: the LM head with verbalisers, as there.
-Differs from its code in: at k = 0 rows join too, but for NPG, for which ``<s>`` is the same in every input; pooling
-runs for the whole batch at once; rows stand behind the text, which is the same without positions; --prompt-init
-vocabulary, the other start of lpt-naive, draws no special tokens.
+Differs from the paper in: a classification head is trained; --predict-with mlm has the paper's LM head with
+verbalisers. Differs from its code in: at k = 0 rows join too, but not NPG's, for which ``<s>`` is the same in every
+input; pooling runs for the whole batch at once; rows stand behind the text, which is the same without positions;
+--prompt-init vocabulary, the other start of lpt-naive, draws no special tokens.
 """
 
 from collections.abc import Callable
@@ -23,18 +23,17 @@ from fairseq.dataclass import ChoiceEnum
 from torch import Tensor
 
 from ...backbone.injection import States
+from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
 from .state_prompts import StateGenerator, StatePromptConfig, StatePrompts
 from .task_prompts import TaskPrompts
 
-Pool = Callable[[Tensor, Tensor], Tensor]
-
 
 def adaptive_bins(states: States, x: Tensor, bins: int) -> tuple[Tensor, Tensor]:
-    """The n real tokens of each example in ``bins`` bins that may overlap: j covers [floor(j n/t), ceil((j+1) n/t)).
+    """Put the n real tokens of each example into t ``bins``, which may overlap: j has [floor(j n/t), ceil((j+1) n/t)).
 
-    ``x``: T x B x m -> B x bins x w x m, and B (or 1) x bins x w, which of these are in the bin; w fits any bin.
+    ``x``: T x B x m -> B x bins x w x m, and which of these are in the bin, B (or 1) x bins x w; w fits any bin.
     """
     length, batch, _ = x.shape
     if states.padding is None:
@@ -42,72 +41,61 @@ def adaptive_bins(states: States, x: Tensor, bins: int) -> tuple[Tensor, Tensor]
     else:
         count = (~states.padding).sum(1, keepdim=True)
     j = torch.arange(bins, device=x.device)
-    # B (or 1) x bins, the first token and the one behind the last, then B (or 1) x bins x w indices from the first on
+    # the first token of a bin and the one behind its last, B (or 1) x bins; then B (or 1) x bins x w indices
     begin = j * count // bins
     end = ((j + 1) * count + bins - 1) // bins
     index = begin[..., None] + torch.arange(min(length, -(-length // bins) + 1), device=x.device)
     inside = index < end[..., None]
     index = index.clamp(max=length - 1).flatten(1).expand(batch, -1)
-    if states.padding is not None:  # the real tokens, in their order
+    if states.padding is not None:  # a stable sort moves the pads behind the real tokens
         index = states.padding.byte().argsort(dim=1, stable=True).gather(1, index)
     taken = x.transpose(0, 1).gather(1, index[..., None].expand(-1, -1, x.size(2)))
     return taken.unflatten(1, inside.shape[1:]), inside
 
 
 def adaptive_max(taken: Tensor, inside: Tensor) -> Tensor:
-    """B x bins x m, the largest entries of each bin."""
+    """Return the largest entries of each bin, B x bins x m."""
     return taken.masked_fill(~inside[..., None], float("-inf")).max(2).values
 
 
 def adaptive_mean(taken: Tensor, inside: Tensor) -> Tensor:
-    """B x bins x m, the mean of each bin."""
+    """Return the mean of each bin, B x bins x m."""
     weights = inside.type_as(taken) / inside.sum(2, keepdim=True)
     return (weights[..., None] * taken).sum(2)
 
 
+POOLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"mppg": adaptive_max, "appg": adaptive_mean}
+
+
+LPTGenerator: Any = ChoiceEnum(["npg", *POOLS])
+
+
+@dataclass
+class LPTConfig(StatePromptConfig):
+    lpt_generator: Filled[LPTGenerator] = option(
+        "npg",
+        "how LPT reads the states: 'npg' that of <s>, 'mppg' the maximum or 'appg' the mean of t bins of all tokens",
+    )
+
+
 class FirstStateGenerator(StateGenerator):
-    """NPG: W2 ReLU(W1 h + b1) from the state h of ``<s>``, read as rows x d."""
+    """NPG: W2 ReLU(W1 h + b1) from the state h of ``<s>``, as rows x d."""
 
-    def __init__(self, width: int, hidden: int, rows: int, parts: int, bias: bool):
-        super().__init__(width, hidden, rows * width, bias)
-        self.bias_rows = rows
-
-    def forward(self, states: States) -> Tensor:
-        """B x rows x d."""
-        sentence = states.sentence.clone()  # a view kept for W1's gradient would keep the layer's whole output
-        return self.up(F.relu(self.down(sentence))).unflatten(1, (-1, self.width))
+    def read(self, states: States) -> Tensor:
+        return states.sentence.clone()  # a view kept for W1's gradient would keep the layer's whole output
 
 
 class PoolingGenerator(StateGenerator):
     """MPPG, APPG: W2 ReLU(pool_t(W1 H + b1)); each of t bins of tokens makes its row, or its key and its value."""
 
-    def __init__(self, pool: Pool, width: int, hidden: int, rows: int, parts: int, bias: bool):
-        super().__init__(width, hidden, parts * width, bias)
-        self.bins, self.bias_rows, self.pool = rows // parts, parts, pool
+    def __init__(self, cfg: LPTConfig, width: int, rows: int):
+        super().__init__(cfg, width, rows // cfg.prompt_length)
+        self.bins, self.pool = cfg.prompt_length, POOLS[str(cfg.lpt_generator)]
 
     def forward(self, states: States) -> Tensor:
-        """B x rows x d: of every bin the first part, then of every bin the second."""
         pooled = self.pool(*adaptive_bins(states, self.down(states.x), self.bins))
+        # B x rows x d: first the keys of all bins, then their values
         return self.up(F.relu(pooled)).unflatten(2, (-1, self.width)).transpose(1, 2).flatten(1, 2)
-
-
-# (d, m, rows, how many rows a position of the prompt has: 1, or key and value, biases) -> G
-GENERATORS: dict[str, Callable[[int, int, int, int, bool], StateGenerator]] = {
-    "npg": FirstStateGenerator,
-    "mppg": partial(PoolingGenerator, adaptive_max),
-    "appg": partial(PoolingGenerator, adaptive_mean),
-}
-LPTGenerator: Any = ChoiceEnum(list(GENERATORS))
-
-
-@dataclass
-class LPTConfig(StatePromptConfig):
-    """Options of LPT's generators."""
-
-    lpt_generator: Filled[LPTGenerator] = option(
-        "npg",
-        "how LPT reads the states: 'npg' that of <s>, 'mppg' the maximum or 'appg' the mean of t bins of all tokens",
-    )
 
 
 class LatePrompts(StatePrompts):
@@ -118,22 +106,21 @@ class LatePrompts(StatePrompts):
 
     config = LPTConfig
 
-    def make_generator(self, cfg: LPTConfig, width: int) -> StateGenerator:
-        make = GENERATORS[str(cfg.lpt_generator)]
-        bias = str(cfg.generator_bias) == "true"
-        return make(width, cfg.generator_hidden_size, self.rows, self.rows // cfg.prompt_length, bias)
+    def __init__(self, cfg: LPTConfig, geometry: Geometry):
+        self.generator = FirstStateGenerator if str(cfg.lpt_generator) == "npg" else PoolingGenerator
+        super().__init__(cfg, geometry)
 
     def without_effect(self, cfg: LPTConfig) -> dict[str, str]:
-        found = super().without_effect(cfg)
+        reasons = super().without_effect(cfg)
         if str(cfg.lpt_generator) != "npg" or self.representation is not None:
-            return found
+            return reasons
         same = "<s> is the same in every input, and npg would make one prompt for all"
         others = "--lpt-generator mppg or appg, or --generator-input last"
         if str(cfg.generator_input) != "states":
-            found["generator_input"] = f"their {same}: give states, {others}"
+            reasons["generator_input"] = f"their {same}: give states, {others}"
         elif self.places == (0,):
-            found["prompt_layers"] = f"below layer 0 {same}: give a higher layer, {others}"
-        return found
+            reasons["prompt_layers"] = f"below layer 0 {same}: give a higher layer, {others}"
+        return reasons
 
 
 late = partial(register_preset, prompt_insertion="late", prompt_layers="middle", prompt_length=5)

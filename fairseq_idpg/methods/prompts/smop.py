@@ -4,10 +4,11 @@ Paper: "SMoP: Towards Efficient and Effective Prompt Tuning with Sparse Mixture-
 https://aclanthology.org/2023.emnlp-main.884; code: https://github.com/jyjohnchoi/SMoP
 
 Differs from the paper in:
-- Its loss has no load-balancing term unless --smop-balance: released is 0.01 times what ``imbalance`` gives, added in
-  one version (240e096) and not in another (34da5e2).
-- Each example has its own prompt in any batch; in the released code with k = 1 it is the sum of the chosen ones of the
-  whole batch, times its own weight. Its wrapper for classification ends with a TypeError; the other one is followed.
+- The loss has no load-balancing term unless --smop-balance. Released is 0.01 times ``imbalance``, added in one version
+  (240e096) and not in another (34da5e2).
+- Each example has its own prompt in any batch. In the released code with k = 1 a prompt is the sum of those chosen in
+  the whole batch, times the example's weight. This follows its other wrapper, since that for classification ends with a
+  TypeError.
 - Prompts above the input, late ones, keys and values are chosen by the same weights.
 """
 
@@ -32,22 +33,18 @@ Noise: Any = ChoiceEnum(["multiply", "dropout", "none"])
 
 @dataclass
 class SMoPConfig(PromptConfig):
-    """Options of SMoP."""
-
     smop_prompts: Filled[int] = option(4, "short prompts n, each of --prompt-length rows", least=1)
-    smop_chosen: Filled[int] = option(
-        1, "how many of them an input gets, the sum of these times their weights", least=1
-    )
+    smop_chosen: Filled[int] = option(1, "number k of prompts that an input gets, summed with their weights", least=1)
     smop_noise: Filled[Noise] = option(
         "multiply",
-        "while training 'multiply' the router's logits by 1 + N(0, 1), without gradient through the noise, 'dropout' "
-        "0.2 of them (the released code without noise), or 'none'",
+        "in training 'multiply' the router's logits by 1 + N(0, 1), without gradient through the noise, 'dropout' 0.2 "
+        "of them (the released code without noise), or 'none'",
         changeable=True,
     )
     smop_balance: Filled[float] = option(
         0.0,
-        "while training this times n sum_i f_i p_i is added to the loss, f_i the share of a batch that chose prompt i, "
-        "p_i its mean weight: 0.01 in the released code; --criterion sentence_prediction_idpg",
+        "factor of n sum_i f_i p_i, which --criterion sentence_prediction_idpg adds to the loss in training: f_i the "
+        "share of a batch that chose prompt i, p_i its mean weight; 0.01 in the released code",
         least=0,
     )
 
@@ -56,7 +53,7 @@ class SMoP(PromptMethod):
     """P_l = sum over the k largest p_i of p_i P_l,i;  p = softmax(W x), x: B x d, the mean word embedding of an input.
 
     ``table``: places x (n rows) x d, prompt after prompt, from N(0, 1) in ``smop``, as released; ``router``: W, n x d,
-    starts orthogonal. The chosen p are not made to sum to 1: they alone give W a gradient.
+    starts orthogonal. The k largest p are not made to sum to 1, since their sizes give W its gradient.
     Trainable parameters: places n rows d + n d.
     """
 
@@ -82,54 +79,55 @@ class SMoP(PromptMethod):
         return self.table
 
     def perturbed(self, logits: Tensor) -> Tensor:
-        """With noise while training."""
+        """Return the router's logits with the noise of training."""
         if self.noise == "multiply" and self.training:
             return logits + logits.detach() * self.draw(logits)
         return F.dropout(logits, LOGITS_DROPOUT, self.training) if self.noise == "dropout" else logits
 
     def draw(self, logits: Tensor) -> Tensor:
-        """B x n numbers from N(0, 1)."""
+        """Draw B x n numbers from N(0, 1)."""
         return torch.randn_like(logits)
 
     def weights(self, logits: Tensor) -> Tensor:
-        """B x n: the k largest p of an input, 0 for the others."""
+        """Return the k largest p of an input and 0 for the others, B x n."""
         p = logits.softmax(1)
-        kept = p.topk(self.chosen, dim=1)
-        return torch.zeros_like(p).scatter(1, kept.indices, kept.values)
+        largest = p.topk(self.chosen, dim=1)
+        return torch.zeros_like(p).scatter(1, largest.indices, largest.values)
 
     def imbalance(self, logits: Tensor) -> Tensor:
-        """n sum_i f_i p_i over a batch: f_i prompt i's share of what was chosen, p_i its mean weight.
+        """Return n sum_i f_i p_i over a batch: f_i prompt i's share of the choices, p_i its mean weight.
 
-        1 for even choices and weights, n where one prompt has all; f has no gradient.
+        It is 1 for even choices and weights, n if one prompt has all; f has no gradient.
         """
         p = logits.float().softmax(1)
         shares = torch.zeros_like(p).scatter(1, p.topk(self.chosen, dim=1).indices, 1 / self.chosen).mean(0)
         return self.prompts * (shares * p.mean(0)).sum()
 
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
-        chosen: list[Tensor] = []  # of the whole pass
-        tables = self.table.unbind()  # not indexing: its gradient is one stack instead of N tensors of the whole size
+        once: list[Tensor] = []  # the weights, of the whole pass
+        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
+        tables = self.table.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:
-            # the first place to be reached chooses, for all
-            if not chosen:
+            # the first place that is reached chooses for all places
+            if not once:
                 words = words_of(states)
                 mean = (words.weights @ words.x.transpose(0, 1))[:, 0]
                 logits = self.perturbed(mean @ self.router.t())
-                chosen.append(self.weights(logits))
+                once.append(self.weights(logits))
                 if self.balance and self.training:
                     self.extra = self.balance * self.imbalance(logits)
-            (weights,) = chosen
+            (weights,) = once
             prompts = tables[self.places.index(place)].view(self.prompts, -1)
             return (weights @ prompts).view(len(weights), self.rows, -1)
 
         return prompt_at
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
-        found = super().without_effect(cfg)
+        reasons = super().without_effect(cfg)
         if self.chosen == self.prompts:
-            found["smop_balance"] = "where every prompt is chosen it is the same number for all: choose fewer"
-        return found
+            reasons["smop_balance"] = "every prompt is chosen, so it is the same for all: lower --smop-chosen"
+        return reasons
 
     def describe(self) -> str:
         return f"{super().describe()}, {self.chosen} of {self.prompts} prompts for each input"

@@ -1,7 +1,7 @@
-"""Prompts of other tasks, read from their checkpoints: what SPoT, ATTEMPT and MPT start from.
+"""Prompts of other tasks, read from their checkpoints, from which SPoT, ATTEMPT and MPT start.
 
-A source is a task prompt, the same rows for every input: of ``prompt-tuning``, or folded into rows (``p-tuning``,
-``dpt``, …), alone or joined with adapters by +.
+A source is a task prompt, the same rows for every input: that of ``prompt-tuning``, or one that was folded into rows
+(``p-tuning``, ``dpt``, …), alone or joined with adapters by +.
 """
 
 import contextlib
@@ -22,8 +22,6 @@ from .initial import on_other_backbone, saved_methods
 
 @dataclass
 class SourceConfig(PromptConfig):
-    """Options of methods that start from other tasks' prompts."""
-
     source_prompts: Filled[str] = option(
         "",
         "checkpoints of other tasks' prompts, A.pt,B.pt, of as many rows at the same places and on the same backbone; "
@@ -33,12 +31,12 @@ class SourceConfig(PromptConfig):
 
 
 def source_paths(text: str | None) -> list[str]:
-    """``A.pt,B.pt`` -> its paths."""
+    """Split ``A.pt,B.pt`` into paths."""
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def named_sources(cfg: Any) -> list[str]:
-    """Return the paths of --source-prompts; InputError if there is none."""
+    """Return the paths of --source-prompts; InputError if it is empty."""
     paths = source_paths(cfg.source_prompts)
     if not paths:
         raise InputError(
@@ -51,39 +49,38 @@ def named_sources(cfg: Any) -> list[str]:
 def read_sources(
     method: PromptMethod, cfg: Any, words: WordEmbeddings, paths: list[str], flag: str = "--source-prompts"
 ) -> Tensor:
-    """n x places x rows x d, the prompts of n checkpoints.
+    """Return the prompts of n checkpoints, n x places x rows x d.
 
-    Raise InputError if one has no task prompt, another size, places or insertion, or was trained on another backbone.
+    Raise InputError if one has no task prompt, other sizes, places or insertion, or was trained on another backbone.
     """
-    return torch.stack([_read_source(method, cfg, words, path, flag) for path in paths])
-
-
-def _read_source(method: PromptMethod, cfg: Any, words: WordEmbeddings, path: str, flag: str) -> Tensor:
-    options, tensors = read_checkpoint(path, flag)
-    what = f"{flag} {path}"
-    rows = _task_prompt(tensors, what)
     wanted = (len(method.places), method.rows, words.embeddings.size(1))
-    insertion, layers = (str(options.get(name)) for name in ("prompt_insertion", "prompt_layers"))
-    places = None  # layers that this backbone lacks are other places
-    with contextlib.suppress(InputError):
-        places = parse_places(layers, cfg.encoder_layers, needs_input=False)
-    if rows.shape != wanted or insertion != method.insertion or places != method.places:
-        raise InputError(
-            f"{what} has a prompt of {rows.size(1)} x {rows.size(2)} for --prompt-insertion {insertion} "
-            f"--prompt-layers {layers}, and this run's is {wanted[1]} x {wanted[2]} for {method.insertion} and "
-            f"{cfg.prompt_layers}: give the same, or another"
-        )
-    # rows mean something to the weights that they were trained with
-    if tensors.get(FINGERPRINT) is None or on_other_backbone(options, tensors, words):
-        raise InputError(
-            f"{what} was trained on another backbone than this run's or with another --predict-with, or does not say "
-            "on which: give one that was trained on the same"
-        )
-    return rows.float()
+    prompts = []
+    for path in paths:
+        options, tensors = read_checkpoint(path, flag)
+        what = f"{flag} {path}"
+        rows = _task_prompt(tensors, what)
+        insertion, layers = (str(options.get(name)) for name in ("prompt_insertion", "prompt_layers"))
+        places = None  # where the source has layers that this backbone lacks
+        with contextlib.suppress(InputError):
+            places = parse_places(layers, cfg.encoder_layers, needs_input=False)
+        if rows.shape != wanted or insertion != method.insertion or places != method.places:
+            raise InputError(
+                f"{what} has a prompt of {rows.size(1)} x {rows.size(2)} for --prompt-insertion {insertion} "
+                f"--prompt-layers {layers}, and this run's is {wanted[1]} x {wanted[2]} for {method.insertion} and "
+                f"{cfg.prompt_layers}: give the same, or another"
+            )
+        # rows mean something only to the weights that they were trained with
+        if tensors.get(FINGERPRINT) is None or on_other_backbone(options, tensors, words):
+            raise InputError(
+                f"{what} was trained on another backbone than this run's or with another --predict-with, or does not "
+                "say on which: give one that was trained on the same"
+            )
+        prompts.append(rows.float())
+    return torch.stack(prompts)
 
 
 def _task_prompt(tensors: dict[str, Tensor], what: str) -> Tensor:
-    """places x rows x d: the table of the one method in a checkpoint that is a task prompt."""
+    """Return the table of the one method in a checkpoint that is a task prompt, places x rows x d."""
     for state in saved_methods(tensors):
         names = {name for name in state if not name.startswith("reparameterization.")}
         if names == {"table"} and state["table"].dim() == 3 and state["table"].is_floating_point():

@@ -2,15 +2,15 @@
 
 Paper: "SPoT: Better Frozen Model Adaptation through Soft Prompt Transfer" (Vu et al., ACL 2022), Section 3,
 https://arxiv.org/abs/2110.07904. The code published with it (google-research/prompt-tuning, ``prompt_tuning/spot`` at
-0803093) starts from one prompt and chooses none: what follows is the paper's text.
+0803093) starts from one prompt and does not choose; this follows the paper's text.
 
-A task is compared by its own prompt after a few updates (10,000 in the paper, as many for every task). Train one with
-``prompt-tuning`` first, --spot-target; where the sources were trained longer, one for each of them, --spot-embeddings.
-The paper uses the most similar sources in three ways. Best of top k is a run for each, with one --source-prompts; the
-weighted average is --spot-average k.
+Tasks are compared by their own prompts after a few updates (10,000 in the paper, as many for every task). Train one
+with ``prompt-tuning`` first, --spot-target; if the sources were trained longer, one for each of them,
+--spot-embeddings. The paper uses the most similar sources in three ways. Best of top k is a run for each of them, with
+one --source-prompts; the weighted average is --spot-average k.
 
-Differs from the paper in: the mixture of the sources' data, a training on several tasks, is not here; the cosines that
-weight an average must be positive.
+Differs from the paper in: its third way, a training on the data of several tasks, is not here; the cosines that weight
+an average must be positive.
 """
 
 import logging
@@ -21,7 +21,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...errors import InputError
 from ..base import WordEmbeddings
@@ -34,12 +34,12 @@ logger = logging.getLogger(__name__)
 
 
 def token_cosine(one: Tensor, other: Tensor) -> Tensor:
-    """Mean of the cosines of every row of ``one`` with every row of ``other``, ... x d each: the paper's per-token."""
+    """Return the mean cosine of all pairs of rows of ``one`` and ``other``, ... x d each: the paper's per-token."""
     return (F.normalize(one, dim=-1).flatten(0, -2).mean(0) * F.normalize(other, dim=-1).flatten(0, -2).mean(0)).sum()
 
 
 def mean_cosine(one: Tensor, other: Tensor) -> Tensor:
-    """Cosine of the means of their rows: the paper's average tokens."""
+    """Return the cosine of the means of their rows: the paper's similarity of average tokens."""
     return F.cosine_similarity(one.flatten(0, -2).mean(0), other.flatten(0, -2).mean(0), dim=0)
 
 
@@ -50,18 +50,16 @@ CHOOSING = ("spot_target", "spot_embeddings", "spot_similarity", "spot_average")
 
 @dataclass
 class SPoTConfig(SourceConfig):
-    """Options of SPoT."""
-
     spot_target: Filled[str] = option(
         "",
-        "checkpoint of this task's own prompt after as many updates as those it is compared with; needed with two or "
-        "more --source-prompts",
+        "checkpoint of this task's own prompt, trained for as many updates as those that it is compared with; needed "
+        "with two or more --source-prompts",
         changeable=True,
     )
     spot_embeddings: Filled[str] = option(
         "",
-        "checkpoints of the sources' prompts after as many updates as --spot-target, in the order of --source-prompts, "
-        "which are compared instead of these",
+        "checkpoints of the sources' tasks, in the order of --source-prompts, trained for as many updates as "
+        "--spot-target; they are compared instead of the sources",
         changeable=True,
     )
     spot_similarity: Filled[Similarity] = option(
@@ -71,7 +69,7 @@ class SPoTConfig(SourceConfig):
     )
     spot_average: Filled[int] = option(
         1,
-        "start from the mean of so many most similar sources, weighted by their cosines; 1: from the most similar",
+        "number k: start from the mean of the k most similar sources, weighted by their cosines; 1: the most similar",
         changeable=True,
         least=1,
     )
@@ -85,9 +83,6 @@ class SPoT(TaskPrompts):
 
     config = SPoTConfig
 
-    def make_network(self, cfg: Any, out: int) -> nn.Module | None:
-        return None
-
     def start_rows(self, cfg: Any, words: WordEmbeddings) -> None:
         paths = named_sources(cfg)
         if cfg.spot_average > len(paths):
@@ -100,18 +95,18 @@ class SPoT(TaskPrompts):
         cosines, order = self.cosines(cfg, words, sources).sort(descending=True)
         for cosine, number in zip(cosines.tolist(), order.tolist()):
             logger.info("source prompt %s: cosine %.4f", paths[number], cosine)
-        chosen = order[: cfg.spot_average].tolist()
-        weights = cosines[: cfg.spot_average] if len(chosen) > 1 else cosines.new_ones(1)
+        most_similar = order[: cfg.spot_average].tolist()
+        weights = cosines[: cfg.spot_average] if len(most_similar) > 1 else cosines.new_ones(1)
         if not (weights > 0).all():
             raise InputError(
-                f"--spot-average {cfg.spot_average}: the cosine of {paths[chosen[-1]]} is {weights[-1].item():.4f}, "
-                "which is no weight: give a smaller number"
+                f"--spot-average {cfg.spot_average}: the cosine of {paths[most_similar[-1]]} is "
+                f"{weights[-1].item():.4f}, and weights must be positive: give a smaller number"
             )
-        logger.info("the prompt starts from %s", " and ".join(paths[number] for number in chosen))
-        self.table.copy_(torch.einsum("n,nptd->ptd", weights / weights.sum(), sources[chosen]))
+        logger.info("the prompt starts from %s", " and ".join(paths[number] for number in most_similar))
+        self.table.copy_(torch.einsum("n,nptd->ptd", weights / weights.sum(), sources[most_similar]))
 
     def cosines(self, cfg: Any, words: WordEmbeddings, sources: Tensor) -> Tensor:
-        """n similarities to the target's own prompt; InputError unless it and as many prompts to compare are named."""
+        """Return n similarities to this task's prompt; InputError without it, or with another number to compare."""
         if not cfg.spot_target:
             raise InputError(
                 f"--source-prompts names {len(sources)}: give --spot-target, a checkpoint of prompt-tuning on this "
@@ -129,15 +124,14 @@ class SPoT(TaskPrompts):
         return torch.stack([similarity(source, target) for source in sources])
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
-        found = super().without_effect(cfg)
+        reasons = super().without_effect(cfg)
         if str(cfg.prompt_init) == "saved":
-            taken = "--prompt-init saved takes a prompt as it is: leave it out"
-            found.update(dict.fromkeys(("source_prompts", *CHOOSING), taken))
-        else:
-            found["prompt_init"] = "the source prompts are the start: leave it out, or give saved"
-            if len(source_paths(cfg.source_prompts)) == 1:
-                found.update(dict.fromkeys(CHOOSING, "one source is taken as it is: leave it out"))
-        return found
+            saved = "--prompt-init saved takes a prompt as it is: leave it out"
+            return reasons | dict.fromkeys(("source_prompts", *CHOOSING), saved)
+        reasons["prompt_init"] = "the source prompts are the start: leave it out, or give saved"
+        if len(source_paths(cfg.source_prompts)) == 1:
+            reasons |= dict.fromkeys(CHOOSING, "one source is taken as it is: leave it out")
+        return reasons
 
 
 register_preset("spot", SPoT, prompt_length=100)

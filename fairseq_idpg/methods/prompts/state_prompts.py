@@ -1,11 +1,11 @@
 """What LPT and ID-SPAM have in common: prompts that are made from all states of a sequence."""
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
@@ -38,18 +38,26 @@ class StatePromptConfig(GeneratorConfig):
 
 
 class StateGenerator(nn.Module):
-    """States -> B x rows x d, without the output bias, which may belong to a layer.
+    """W2 ReLU(W1 h + b1) as rows x d: states -> B x rows x d, from one vector h that ``read`` makes of the states.
 
-    ``down``: d -> m; ``up``: m -> ``out``. Linears start as PyTorch's.
+    The output bias may belong to a layer, so it is not here. ``down``: d -> m; ``up``: m -> ``bias_rows`` d; they start
+    as PyTorch's Linears.
     """
 
-    bias_rows: int  # rows of the output bias; each is added to rows / bias_rows neighbouring rows
-
-    def __init__(self, width: int, hidden: int, out: int, bias: bool):
+    def __init__(self, cfg: StatePromptConfig, width: int, bias_rows: int):
         super().__init__()
         self.width = width
-        self.down = nn.Linear(width, hidden, bias=bias)
-        self.up = nn.Linear(hidden, out, bias=False)
+        # rows of the output bias; each is added to rows / bias_rows neighbouring rows
+        self.bias_rows = bias_rows
+        self.down = nn.Linear(width, cfg.generator_hidden_size, bias=str(cfg.generator_bias) == "true")
+        self.up = nn.Linear(cfg.generator_hidden_size, bias_rows * width, bias=False)
+
+    def read(self, states: States) -> Tensor:
+        """Return h: B x d."""
+        raise NotImplementedError
+
+    def forward(self, states: States) -> Tensor:
+        return self.up(F.relu(self.down(self.read(states)))).unflatten(1, (-1, self.width))
 
 
 class StatePrompts(PromptMethod):
@@ -61,6 +69,7 @@ class StatePrompts(PromptMethod):
     """
 
     config = StatePromptConfig
+    generator: type[StateGenerator]  # makes G of (options, d, rows)
     shared = shows_no_example = None
 
     def __init__(self, cfg: StatePromptConfig, geometry: Geometry):
@@ -76,7 +85,8 @@ class StatePrompts(PromptMethod):
         else:
             self.reads_words, self.read = True, IN_PASS[reads]
         sharing, places = str(cfg.generator_sharing), len(self.places)
-        generators = [self.make_generator(cfg, geometry.width) for _ in range(places if sharing == "L" else 1)]
+        count = places if sharing == "L" else 1
+        generators = [self.generator(cfg, geometry.width, self.rows) for _ in range(count)]
         self.generators: Any = nn.ModuleList(generators)
         self.bias: nn.Parameter | None = None
         if str(cfg.generator_bias) == "true":
@@ -86,10 +96,6 @@ class StatePrompts(PromptMethod):
             nn.init.uniform_(self.bias, -bound, bound)
         self.activation: nn.Module = nn.Identity()
         self.dropout = nn.Dropout(cfg.generator_dropout)
-
-    @abstractmethod
-    def make_generator(self, cfg: StatePromptConfig, width: int) -> StateGenerator:
-        """Return G for ``self.rows`` rows."""
 
     @property
     def initial_rows(self) -> nn.Parameter | None:

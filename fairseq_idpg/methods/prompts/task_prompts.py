@@ -139,10 +139,9 @@ class TaskPrompts(PromptMethod):
 
     def make_network(self, cfg: Any, out: int) -> nn.Module | None:
         """Return what makes ``out`` numbers for each of the t rows in training; None: the table is a parameter."""
-        if str(cfg.prompt_reparameterization) == "none":
-            return None
-        network = NETWORKS[str(cfg.prompt_reparameterization)]
-        return network(self.length, self.width, out, cfg.reparameterization_hidden_size)
+        # a method such as ``spot`` does not have the option
+        make = NETWORKS.get(str(getattr(cfg, "prompt_reparameterization", None)))
+        return None if make is None else make(self.length, self.width, out, cfg.reparameterization_hidden_size)
 
     def made_rows(self, network: nn.Module) -> Tensor:
         """Return the network's t x out as a table: places x rows x d."""

@@ -175,6 +175,8 @@ def at(*keys, value):
 
 HOSTILE = {
     "another format": at("format", value=2),
+    "an unknown key": at("hook", value="os.system"),
+    "no task": at("options", value={"model": {}}),
     "another method": at("method", value="lora"),
     "a string for a size": at("options", "model", "prompt_length", value="3"),
     "a huge size": at("options", "model", "prompt_length", value=10**12),

@@ -73,6 +73,17 @@ def test_the_task_gives_targets_in_the_order_of_the_model(place, idpg, tmp_path)
             assert torch.equal(item["net_input.src_tokens"], model.encode(*text))
 
 
+def test_prompt_rows_are_left_out_of_the_features(hub):
+    """The first layer's input: the words' embeddings, at their places among the prompt's rows."""
+    model = hub("pairs")
+    tokens = model.encode("red cat", "dog")
+    embedded = model.extract_features(tokens, return_all_hiddens=True)[0][0]
+    stack = model.model.encoder.sentence_encoder
+    places = torch.tensor([2, *range(6, len(tokens) + 5)])  # <s>, then after three rows at position 0
+    words = stack.embed_tokens(tokens) + stack.embed_positions.weight[places]
+    assert torch.allclose(embedded, stack.layernorm_embedding(words), atol=1e-5)
+
+
 @pytest.mark.parametrize("kind, row", [
     *(("pairs", row) for row in ([0, 5], [5, 2], [0, 5, 2, 6, 2])),
     *(("singles", row) for row in ([1, 0, 5, 6, 2], [0, 1, 5, 2, 6], [0, 2])),

@@ -176,6 +176,7 @@ def test_progress_that_is_not_what_was_saved(saved, tmp_path):
     assert changed_progress(torch.load(tmp_path / "saved.pt", weights_only=True)) is None
     assert changed_progress({**state, "last_optimizer_state": None}) is None  # taken out to save room
     for name, value in (
+        ("optimizer_history", [{"num_updates": 2}]),
         ("extra_state", {"best": 1.0}),
         ("last_optimizer_state", {**moments, "param_groups": [{"lr": 0.1, "params": ["0"]}]}),
         ("last_optimizer_state", {**moments, "state": {0: {"step": 3, "exp_avg": torch.ones(3, 1)}}}),

@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -62,6 +63,15 @@ def test_no_connection_is_made_only_to_be_reset(monkeypatch):
             assert answer(client) == b"hello"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(running.address, 60)
+
+
+def test_a_client_that_has_connected_may_take_its_time_to_ask():
+    with serving(greet) as running, socket.create_connection(running.address, 60) as client:
+        until(lambda: bool(running.server.server_state.connections))
+        running.server.should_exit = True
+        time.sleep(3 * http_module.QUIET)
+        client.sendall(ASK)
+        assert answer(client) == b"hello"
 
 
 # --- clients that keep it waiting ------------------------------------------------------------------

@@ -105,6 +105,11 @@ def test_every_rank_can_be_trained(split):
     assert (words.a.grad.abs().amax(0) + words.b.grad.abs().amax(1) > 1e-9).all()
 
 
+def test_a_prompt_may_be_longer_than_the_long_one():
+    """Which is made as long."""
+    assert ept(prompt_length=7, ept_init_length=5).method.reparameterization.rows.shape == (1, 7, 32)
+
+
 def test_nothing_is_put_behind_a_prompt_that_is_long_enough():
     ept(ept_init_length=11, ept_init_align="repeat")
     with pytest.raises(InputError, match="--ept-init-align repeat"):

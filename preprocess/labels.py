@@ -4,6 +4,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -58,13 +59,11 @@ class Labels:
         return self.codes[label]
 
     def _score(self, where: str, text: str) -> float:
-        try:
-            score = float("nan" if "_" in text else text) / (self.scale or 1)  # Python reads 4_5 as 45
-        except ValueError:
-            score = float("nan")
-        if not np.isfinite(score):
-            raise InputError(f"{where}: score {text!r} is not a finite number: correct the line")
-        return score
+        with suppress(ValueError):
+            score = float(text) / (self.scale or 1)
+            if np.isfinite(score) and "_" not in text:  # Python reads 4_5 as 45
+                return score
+        raise InputError(f"{where}: score {text!r} is not a finite number: correct the line")
 
     def write(self, folder: Path) -> None:
         """Write ``label/``: dict.txt and an id for each example, or SPLIT.label with a score in each line."""

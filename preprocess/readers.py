@@ -25,7 +25,7 @@ Lines = Iterator["tuple[int, str]"]
 Record = dict[Any, Any]  # by column
 csv.field_size_limit(LONGEST)
 LONGEST_RECORD = 64 * LONGEST  # characters of its examples; those of ReCoRD have some millions
-TWICE, EMPTY = "there a second time", "nothing in it"
+EMPTY = "nothing in it"
 PUNCTUATION = ".,;:!?\"'()"
 COPA_QUESTION = {"cause": "What was the cause?", "effect": "What happened as a result?"}
 PLACEHOLDER = "@placeholder"
@@ -107,7 +107,6 @@ def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source
     number = names.index(columns.number) if columns.number and columns.number in names else None
     wanted = len(names) or 1 + max([*texts, label or 0])
     pick = itemgetter(*texts) if len(texts) > 1 else lambda fields: (fields[texts[0]],)
-    seen: set[str | None] = set()
     widen = columns.unused_fields
     for line, fields in rows:
         if isinstance(fields, str):
@@ -121,15 +120,14 @@ def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source
         # only a field of the header can begin one: the whole line is compared in that rare case alone
         if _comparable(fields[:1])[0] in header and _comparable(fields) == header:
             raise InputError(f"{source} line {line} is the header once more, as in joined files: remove the line")
-        elif len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
+        if len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
             yield Bad(line, f"{len(fields)} fields instead of {wanted}")
         else:
             own = None if number is None else fields[number].strip()
-            if own is not None and (not own.isdecimal() or own in seen):
-                yield Bad(line, f"{columns.number} {own!r} is {TWICE if own in seen else 'not a number'}")
-                continue
-            seen.add(own)
-            yield Row(line, pick(fields), None if label is None else fields[label].strip(), own)
+            if own is None or own.isdecimal():
+                yield Row(line, pick(fields), None if label is None else fields[label].strip(), own)
+            else:
+                yield Bad(line, f"{columns.number} {own!r} is not a number")
 
 
 def tsv_rows(lines: Lines, columns: Columns, source: str) -> Items:
@@ -241,7 +239,11 @@ def multirc(record: Record, columns: Columns, line: int) -> Iterator[Row]:
 def cloze(record: Record, columns: Columns, line: int) -> Iterator[Row]:
     """ReCoRD, a pair for each entity: passage | the query with the entity in its gap; its number is the query's."""
     passage = record["passage"]
-    entities = sorted({_cut(_text(passage["text"]), place) for place in passage["entities"]})
+    entities = set()
+    for start, end in ((place["start"], place["end"]) for place in passage["entities"]):
+        if type(start) is not int or type(end) is not int or not 0 <= start <= end < len(_text(passage["text"])):
+            raise TypeError(f"an entity from {start!r} to {end!r}")
+        entities.add(passage["text"][start : end + 1])
     for number, query in enumerate(record["qas"]):
         if PLACEHOLDER not in _text(query["query"]):
             raise TypeError(f"a query without {PLACEHOLDER}")
@@ -250,18 +252,10 @@ def cloze(record: Record, columns: Columns, line: int) -> Iterator[Row]:
         longest = query["query"].count(PLACEHOLDER) * max(map(len, entities), default=0)
         if max(longest, len(entities) * len(right or ())) > LONGEST:
             raise TypeError("too many or too long answers")
-        for entity in entities:
+        for entity in sorted(entities):
             texts = (passage["text"], query["query"].replace(PLACEHOLDER, entity))
             label = None if right is None else int(entity in right)
             yield Row(line, texts, label, _number(columns, query), number, answer_text(entity, right))
-
-
-def _cut(text: str, place: Record) -> str:
-    """Return the text of a place, from its first character to its last one."""
-    start, end = place["start"], place["end"]
-    if type(start) is not int or type(end) is not int or not 0 <= start <= end < len(text):
-        raise TypeError(f"an entity from {start!r} to {end!r}")
-    return text[start : end + 1]
 
 
 def _number(columns: Columns, *parts: Record) -> str | None:
@@ -300,7 +294,6 @@ def is_text(value: Any) -> bool:
 def record_rows(records: Iterator[tuple[int, Record] | Bad], columns: Columns, make: MakeExamples = plain) -> Items:
     """Yield the examples of records; a record with a malformed part is left out: half a question has no answer."""
     asked = 0  # questions of the records before
-    seen: set[str | None] = set()
     for item in records:
         if isinstance(item, Bad):
             yield item
@@ -317,15 +310,11 @@ def record_rows(records: Iterator[tuple[int, Record] | Bad], columns: Columns, m
         except (KeyError, TypeError, AttributeError) as error:
             yield Bad(line, f"no field {error}" if isinstance(error, KeyError) else f"not such a record ({error})")
             continue
-        own = {example.number for example in examples} - {None}
         if not all(is_text(text) for example in examples for text in example.texts):
             yield Bad(line, "a sentence that is not text")
         elif not columns.label_optional and any(example.label is None for example in examples):
             yield Bad(line, f"no field {columns.label!r}")
-        elif own & seen:
-            yield Bad(line, f"{columns.number} {min(filter(None, own & seen))!r} is {TWICE}")
         else:
-            seen |= own
             questions = [example.question for example in examples if example.question is not None]
             for example in examples:
                 yield example if example.question is None else example._replace(question=asked + example.question)

@@ -6,6 +6,7 @@ sentences exchanged (IDPG, appendix A.4); ``--efl`` gives the entailment form of
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,13 +52,9 @@ class Split:
     descriptions: dict[str, str] = field(default_factory=dict)
     malformed: list[tuple[int, str]] = field(default_factory=list)  # line, reason
     left_out: list[tuple[int, int]] = field(default_factory=list)  # rows before a line without an example, its number
-    csv_quoted: set[int] = field(default_factory=set)  # lines with a text that looks quoted
-    examples: int = 0
+    csv_quoted: list[int] = field(default_factory=list)  # lines with a text that looks quoted
     tokens: list[int] = field(default_factory=list)  # of each input, with </s>
-    unknown: int = 0
-    empty: int = 0
-    too_long: int = 0  # joined longer than MAX_POSITIONS
-    truncated: int = 0
+    counts: Counter[str] = field(default_factory=Counter)  # by the columns of the summary
 
     @property
     def is_train(self) -> bool:
@@ -65,9 +62,8 @@ class Split:
 
     def read(self) -> Iterator[Row]:
         """Yield the rows of the source, and note the lines that give none."""
-        self.malformed, self.left_out, self.csv_quoted = [], [], set()
+        self.malformed, self.left_out, self.csv_quoted = [], [], []
         empty: list[tuple[int, int]] = []  # lines read last: they have a place once another line follows
-        halves: set[int] = set()  # with one quote of two: parts of a text over several lines if a neighbour is broken
         rows = 0
         for item in self.items():
             place = (rows, item.line)
@@ -80,11 +76,8 @@ class Split:
             self.left_out += empty
             empty.clear()
             if isinstance(item, Row) and item.label not in self.skipped_labels:
-                if self.note_quotes and any('"' in text for text in item.texts):
-                    if any(CSV_QUOTED.fullmatch(text) for text in item.texts):
-                        self.csv_quoted.add(item.line)
-                    if any(text.count('"') % 2 for text in item.texts):
-                        halves.add(item.line)
+                if self.note_quotes and any(CSV_QUOTED.fullmatch(text) for text in item.texts):
+                    self.csv_quoted.append(item.line)
                 yield item
                 rows += 1
                 continue
@@ -94,8 +87,6 @@ class Split:
                     remedy = "mend it, or have it skipped: give --skip-bad for a test split, and leave out --strict"
                     raise InputError(f"{self.source.name} line {item.line}: {item.reason}: {remedy}")
                 self.malformed.append((item.line, f"{item.reason:.200}"))
-        broken = {line for line, _ in self.malformed}
-        self.csv_quoted.update(line for line in halves if {line - 1, line + 1} & broken)
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows to encode: without hidden labels, in the form of EFL, a second time with swapped sentences."""
@@ -130,9 +121,6 @@ def file_split(
 def is_strict(args: argparse.Namespace, split: str) -> bool:
     """Return whether a malformed line is an error: in a test split its prediction would be missing."""
     return args.strict or (split.startswith("test") and not args.skip_bad)
-
-
-# --- tasks of the table --------------------------------------------------------------------------
 
 
 def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labels]:
@@ -253,9 +241,6 @@ def _load_hub(dataset: str, hub_name: str) -> Any:
     except Exception as error:  # datasets raises many kinds: no network, no such data set, no such split
         reason = reason_of(error)
         raise InputError(f"--from-hub {dataset}, split {hub_name}: {reason}: check the name and the network") from None
-
-
-# --- --efl and --swap-pairs ------------------------------------------------------------------------
 
 
 def transformed(

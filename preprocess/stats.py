@@ -91,9 +91,6 @@ def sentences(data: DataFolder, split: str) -> Iterator[tuple[bytes, ...]]:
     return (tuple(part[number].tobytes() for part in rows) for number in range(len(rows[0])))
 
 
-# --- the table ------------------------------------------------------------------------------------
-
-
 def table(folders: dict[str, dict[str, Any]]) -> str:
     """Return a line for each sentence of each split; facts of the whole split stand in its first line."""
     lines: list[tuple[str, ...]] = [COLUMNS]
@@ -124,9 +121,6 @@ def short_names(paths: Sequence[Path]) -> dict[str, Path]:
     return {
         name.removesuffix("-bin") if names.count(name) == 1 else str(path): path for name, path in zip(names, paths)
     }
-
-
-# --- the plot: mean sentence lengths, and how they differ in pairs --------------------------------
 
 
 def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
@@ -192,9 +186,6 @@ def name_places(axes: Any, names: list[str]) -> None:
     crowded = len(names) > 4 or max(map(len, names)) > 12
     axes.set_xticks(range(len(names)), names, rotation=30 if crowded else 0, ha="right" if crowded else "center")
     axes.set_xlim(-0.7, len(names) - 0.3)
-
-
-# --- the command ----------------------------------------------------------------------------------
 
 
 def main(argv: Sequence[str]) -> None:

@@ -148,9 +148,6 @@ def find_file(folder: Path, names: Sequence[str], what: str) -> Path:
     raise InputError(f"--vocab {folder} has no {' or '.join(names)}: name the folder of {what}")
 
 
-# --- the encoder of a folder ------------------------------------------------------------------------
-
-
 def load_encoder(bpe: str, vocab: Path) -> Encoder:
     """Return the encoder of the folder ``vocab``: what its tokenizer.json says, or else its plain files."""
     plain, library = ENCODERS[bpe]

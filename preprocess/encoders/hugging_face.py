@@ -98,14 +98,14 @@ def read_vocabulary(folder: Path) -> Vocabulary:
 def read_vocabulary_file(path: Path) -> Vocabulary:
     """Read a file of one of the names in FILES."""
     try:
-        return _read_vocabulary_file(path)
+        return _parse(path)
     except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         if isinstance(error, ValueError) and str(path.parent) in str(error):  # the error names a file already
             raise
         raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
 
 
-def _read_vocabulary_file(path: Path) -> Vocabulary:
+def _parse(path: Path) -> Vocabulary:
     if path.name == "tokenizer.json":  # of a Unigram model a list, of WordPiece and BPE a mapping
         content = read_json(path)
         model, pieces = content["model"], content["model"]["vocab"]
@@ -179,7 +179,7 @@ def read_settings(folder: Path, classes: Sequence[str], **followed: Any) -> dict
 
 
 def byte_symbols() -> list[str]:
-    """Return GPT-2's names of bytes in the order of its ids: visible Latin-1 characters, then U+0100 ... for others."""
+    """Return GPT-2's names of bytes in the order of its ids: visible Latin-1 characters, then U+0100 and on."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     return [chr(byte) for byte in visible] + [chr(0x100 + i) for i in range(256 - len(visible))]
 
@@ -208,21 +208,6 @@ def piece_numbers(pieces: dict[str, int], merges: Merges, symbols: Container[str
     return fitting[0]
 
 
-def text_symbols(vocabulary: Vocabulary) -> list[str]:
-    """Return the symbol of every token, by Hugging Face id."""
-    path, tokens, merges = vocabulary
-    if merges is None:
-        return tokens
-    if not set("".join(left + right for left, right in merges)) <= set(byte_symbols()):
-        remedy = "convert a model with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
-        raise ValueError(f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, {remedy}")
-    ids = gpt2_ids(merges)
-    for token in tokens:  # one that is not of GPT-2, such as madeupword0000, stays as it is
-        if token not in ids and token.isdecimal():
-            raise ValueError(f"{path}: added token {token!r} reads as a GPT-2 id; rename it")
-    return [ids.get(token, token) for token in tokens]
-
-
 def special_ids(vocabulary: Vocabulary) -> list[int]:
     """Return the ids of the five special tokens in fairseq's order; [] where they are not all there."""
     ids = {token: i for i, token in enumerate(vocabulary.tokens)}
@@ -245,14 +230,23 @@ def fairseq_order(vocabulary: Vocabulary) -> list[int]:
 
 
 def dictionary_symbols(vocabulary: Vocabulary, order: list[int]) -> list[str]:
-    """Return the lines of dict.txt: the symbols of fairseq's ids 4 to len - 2."""
-    by_id = text_symbols(vocabulary)
-    symbols = [by_id[i] for i in order[4:-1]]
+    """Return the symbols of dict.txt: those of fairseq's ids 4 to len - 2."""
+    path, tokens, merges = vocabulary
+    if merges is not None:
+        if not set("".join(left + right for left, right in merges)) <= set(byte_symbols()):
+            remedy = "convert a model with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
+            raise ValueError(f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, {remedy}")
+        ids = gpt2_ids(merges)
+        for token in tokens:
+            if token not in ids and token.isdecimal():
+                raise ValueError(f"{path}: added token {token!r} reads as a GPT-2 id; rename it")
+        tokens = [ids.get(token, token) for token in tokens]  # madeupword0000 and the like stay as they are
+    symbols = [tokens[i] for i in order[4:-1]]
     seen = set(FAIRSEQ_SPECIAL)
     for symbol in symbols:
         if not symbol or any(sign in symbol for sign in " \n\r\0"):
-            raise ValueError(f"{vocabulary.path}: {symbol!r} has a space or a NUL; dict.txt cannot hold it")
+            raise ValueError(f"{path}: {symbol!r} has a space or a NUL; dict.txt cannot hold it")
         if symbol in seen:
-            raise ValueError(f"{vocabulary.path}: {symbol!r} would stand twice in fairseq's dictionary")
+            raise ValueError(f"{path}: {symbol!r} would stand twice in fairseq's dictionary")
         seen.add(symbol)
     return symbols

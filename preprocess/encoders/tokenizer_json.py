@@ -175,9 +175,6 @@ def check_config(path: Path, tokenizer: Tokenizer) -> None:
             raise InputError(f"{path} has {name} = {value}, but {CONFIG} beside it {config[name]}: correct one of them")
 
 
-# --- BERT's WordPiece from a vocab.txt ------------------------------------------------------------
-
-
 class WordPieceEncoder(WordPieceTokenizer):
     """Reads ``vocab.txt``, and ``tokenizer_config.json`` and ``dict.txt`` if there."""
 

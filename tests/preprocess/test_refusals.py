@@ -108,8 +108,8 @@ REFUSED = [  # arguments, files, what the line names
     (*raw("RTE", {"RTE/dev.tsv": RTE + "0\ta\tb\tmaybe\n"}, *VALID), "dev.tsv line 2: label 'maybe'"),
     (*raw("RTE", {"RTE/dev.tsv": AN_RTE["RTE/dev.tsv"] + "1\tc\n"}, *VALID, "--strict"), "dev.tsv line 3"),
     (
-        *raw("RTE", {"RTE/test.tsv": "index\tsentence1\tsentence2\n0\tA\tB\n0\tC\tD\n"}, *TEST),
-        "test.tsv line 3: index '0'",
+        *raw("RTE", {"RTE/test.tsv": "index\tsentence1\tsentence2\n0\tA\tB\none\tC\tD\n"}, *TEST),
+        "test.tsv line 3: index 'one'",
     ),
     (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": 0}}\n{CB}}}\n'}, *TEST), "CB/test.jsonl"),
     *(

@@ -207,7 +207,7 @@ def _check_classes(data: DataFolder, split: str) -> int:
     """Return N; raise InputError unless every row is one label of label/dict.txt and ``</s>``."""
     rows = IndexedRows(data.path / "label" / split)
     if len(rows):
-        labels, ends = rows.ids[rows.starts].astype(np.int64) - len(SPECIAL), rows.ids[rows.starts + rows.lengths - 1]
+        labels, ends = data.classes(split), rows.ids[rows.starts + rows.lengths - 1]
         strange = (rows.lengths != 2) | (labels < 0) | (labels >= len(data.label_names)) | (ends != EOS)
         _check_rows(data, "label", split, strange, "is not one label of label/dict.txt")
     return len(rows)

@@ -87,16 +87,11 @@ def sentencepiece_vocabulary(path: Path, pieces: list[str]) -> Vocabulary:
 FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model")
 
 
-def read_vocabulary(folder: Path) -> Vocabulary:
-    """Read the first of FILES that the folder has."""
-    for name in FILES:
-        if (folder / name).is_file():
-            return read_vocabulary_file(folder / name)
-    raise ValueError(f"{folder}: no vocabulary; put one of {', '.join(FILES)} there")
-
-
-def read_vocabulary_file(path: Path) -> Vocabulary:
-    """Read a file of one of the names in FILES."""
+def read_vocabulary(place: Path) -> Vocabulary:
+    """Read a file of one of the names in FILES, or the first of these that a folder has."""
+    path = place if place.is_file() else next((place / name for name in FILES if (place / name).is_file()), None)
+    if path is None:
+        raise ValueError(f"{place}: no vocabulary; put one of {', '.join(FILES)} there")
     try:
         return _parse(path)
     except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
@@ -211,12 +206,10 @@ def piece_numbers(pieces: dict[str, int], merges: Merges, symbols: Container[str
 def special_ids(vocabulary: Vocabulary) -> list[int]:
     """Return the ids of the five special tokens in fairseq's order; [] where they are not all there."""
     ids = {token: i for i, token in enumerate(vocabulary.tokens)}
-    # MPNet has fairseq's four in front of all of BERT's vocabulary.
+    # MPNet has fairseq's four in front of all of BERT's vocabulary
     first = tuple(vocabulary.tokens[:4]) == FAIRSEQ_SPECIAL[:4]
-    for names in SPECIAL_TOKENS[::-1] if first else SPECIAL_TOKENS:
-        if all(name in ids for name in names):
-            return [ids[name] for name in names]
-    return []
+    orders = SPECIAL_TOKENS[::-1] if first else SPECIAL_TOKENS
+    return next(([ids[name] for name in names] for names in orders if all(name in ids for name in names)), [])
 
 
 def fairseq_order(vocabulary: Vocabulary) -> list[int]:

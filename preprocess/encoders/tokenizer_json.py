@@ -26,7 +26,7 @@ from .hugging_face import (
     piece_numbers,
     read_config,
     read_settings,
-    read_vocabulary_file,
+    read_vocabulary,
     special_ids,
     special_names,
 )
@@ -56,7 +56,7 @@ class TokenizerEncoder(PieceEncoder):
     def __init__(self, folder: Path):
         path, dictionary = folder / self.file, folder / "dict.txt"
         try:
-            vocabulary = read_vocabulary_file(path)
+            vocabulary = read_vocabulary(path)
             derive = not dictionary.is_file()
             super().__init__(dictionary, dictionary_symbols(vocabulary, fairseq_order(vocabulary)) if derive else None)
             self.tokenizer = self.read(vocabulary)

@@ -86,14 +86,15 @@ def our_options(args: Options) -> dict[str, Any]:
 
 
 def _adapter_options(args: Options) -> dict[str, Any]:
-    if args.get("add_suffix"):
-        raise ValueError("trained with prompts and adapters together, which is not converted")
+    arch = args["adapter_arch"]
+    if args.get("add_suffix") or arch not in ("houlsby", "compacter"):
+        beside = " beside prompts" if args.get("add_suffix") else ""
+        raise ValueError(f"trained with --adapter-arch {arch}{beside}, which has no equal here")
     ours = {"adapter_hidden_size": args["adapter_bottleneck_dim"], "adapter_dropout": args["dropout"]}
-    if args["adapter_arch"] == "compacter":
-        return {**ours, "method": "compacter", "compacter_n": args["compacter_n"]}
-    if args["adapter_arch"] != "houlsby":
-        raise ValueError(f"trained with --adapter-arch {args['adapter_arch']}, which has no equal here")
-    return {**ours, "method": "adapter"}
+    return {
+        **ours,
+        **({"method": "adapter"} if arch == "houlsby" else {"method": arch, "compacter_n": args["compacter_n"]}),
+    }
 
 
 def _generator_options(args: Options, everywhere: bool) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from .checksums import FOLDER_FACTS, sha256, write_checksums
-from .data_folder import CONTENT, joined, left_out_file, number_file
+from .data_folder import CONTENT, joined
 from .dictionary import UNKNOWN
 from .encoders import Encoder, load_encoder, vocab_folder
 from .errors import InputError, escaped
@@ -82,12 +82,12 @@ def write_split(split: Split, labels: Labels, encoder: Encoder, args: argparse.N
             _write_inputs(split, encoded, writers, args.max_length)
             numbers = [f"{row.number}\n" for row in rows if row.number is not None]
             split.counts["number"] += len(numbers)
-            _append(folder / number_file(split.name), numbers)
+            _append(folder / f"number/{split.name}.txt", numbers)
             questions = [question_line(row.question, row.answer) for row in rows if row.question is not None]
             _append(folder / question_file(split.name), questions)
     if split.passes == 1:
         pairs = len(split.descriptions) or 1  # examples that --efl makes of a row
-        _append(folder / left_out_file(split.name), [f"{rows * pairs} {line}\n" for rows, line in split.left_out])
+        _append(folder / f"left_out/{split.name}.txt", [f"{rows * pairs} {line}\n" for rows, line in split.left_out])
     if not split.counts["examples"]:
         first = "".join(f" (line {line}: {reason})" for line, reason in split.malformed[:1])
         raise InputError(f"{split.source.name} has no examples{first}: name another file, or leave out {split.name}")

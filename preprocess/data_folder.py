@@ -87,11 +87,11 @@ class DataFolder:
 
     def numbers(self, split: str) -> list[tuple[int, ...]] | None:
         """Return N, the numbers that a test set's examples have in its benchmark; None where the folder has none."""
-        return self._parsed(number_file(split), parse_numbers)
+        return self._parsed(f"number/{split}.txt", parse_numbers)
 
     def left_out(self, split: str) -> list[tuple[int, ...]]:
         """Return the lines of a split's raw file without an example: the examples before each, and its number."""
-        return self._parsed(left_out_file(split), parse_numbers) or []
+        return self._parsed(f"left_out/{split}.txt", parse_numbers) or []
 
     def questions(self, split: str) -> Questions | None:
         """Return which question each example of a split answers; None where examples are not answers."""
@@ -130,16 +130,6 @@ def joined(split: str, splits: Collection[str]) -> list[str]:
 
 def parse_numbers(lines: list[str]) -> list[tuple[int, ...]]:
     return [tuple(map(int, line.split(" "))) for line in lines]
-
-
-def left_out_file(split: str) -> str:
-    """Return where the lines of a split without an example are: "left_out/test.txt"."""
-    return f"left_out/{split}.txt"
-
-
-def number_file(split: str) -> str:
-    """Return where the benchmark's numbers of a test set are: "number/test.txt"."""
-    return f"number/{split}.txt"
 
 
 def place_of_split(name: str) -> tuple[int, str]:

@@ -21,7 +21,7 @@ import numpy as np
 from .checksums import FOLDER_FACTS, write_checksums
 from .cli import check_task_name
 from .cli import main as build_task
-from .data_folder import CONTENT, DataFolder, check_split, left_out_file, token_digests
+from .data_folder import CONTENT, DataFolder, check_split, token_digests
 from .dictionary import read_dictionary
 from .errors import InputError
 from .flags import named_path, positive, random_seed
@@ -119,7 +119,7 @@ def few_shot(
         **{"sha256": token_digests(data, "train"), "train_rows": train.tolist(), "valid_rows": valid.tolist()},
     }
     with new_folder(out, overwrite) as folder:
-        copies = {FOLDER_FACTS: FOLDER_FACTS, left_out_file("valid"): left_out_file("test")}
+        copies = {FOLDER_FACTS: FOLDER_FACTS, "left_out/valid.txt": "left_out/test.txt"}
         for part in (*data.inputs, "label"):
             (folder / part).mkdir()
             copies[f"{part}/dict.txt"] = f"{part}/dict.txt"

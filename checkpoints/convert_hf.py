@@ -1,11 +1,10 @@
 """Convert a Hugging Face RoBERTa, XLM-R or BERT folder into a fairseq RoBERTa checkpoint.
 
-SRC holds config.json, model.safetensors or pytorch_model.bin, and the vocabulary. DST receives model.pt, which loads as
-`--arch roberta`, and dict.txt. Nothing is downloaded, and code in a pickle does not run.
+checkpoints/README.md says what SRC holds and DST gets. Nothing is downloaded, and code in a pickle does not run.
 
-RoBERTa, XLM-R and BERT are one network under different names: post-norm Transformer layers over word + position +
-segment embeddings. fairseq has no segment (token type) table, and counts positions from padding + 1 = 2. So two tables
-are rewritten and everything else is renamed:
+The three are one network under different names: post-norm Transformer layers over word + position + segment embeddings.
+fairseq has no segment (token type) table, and counts positions from padding + 1 = 2. So two tables are rewritten and
+everything else is renamed:
 
     embed_tokens[j]        = word_embeddings[order[j]]
     embed_positions[2 + i] = position_embeddings[first + i] + token_type_embeddings[0]
@@ -154,8 +153,9 @@ class Reader:
         """Return tensor `name` as float32; `shape` spells its dimensions, such as "FC"."""
         tensor, expected = self.state.get(name), tuple(self.sizes[letter] for letter in shape)
         if tensor is None or tuple(tensor.shape) != expected or not tensor.is_floating_point():
-            found = "missing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
-            raise ValueError(f"{name} is {found}, but config.json says {expected}; take both files from the same model")
+            actual = "missing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
+            what = f"{name} is {actual}, but config.json says {expected}"
+            raise ValueError(f"{what}; take both files from the same model")
         self.taken.add(name)
         # a copy: of a view, torch.save would write the whole storage
         return tensor.to(torch.float32, copy=True).contiguous()

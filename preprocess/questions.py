@@ -77,8 +77,8 @@ def answer_text(text: str, right: Iterable[str] | None) -> AnswerText:
     """Return a text with its best agreement with the ``right`` ones; None: they are unknown."""
     if right is None:
         return AnswerText(text)
-    said, others = words_of(text), [words_of(other) for other in right]
-    return AnswerText(text, float(said in others), max((f1_of_words(said, other) for other in others), default=0.0))
+    words, others = words_of(text), [words_of(other) for other in right]
+    return AnswerText(text, float(words in others), max((f1_of_words(words, other) for other in others), default=0.0))
 
 
 def words_of(text: str) -> list[str]:

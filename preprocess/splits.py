@@ -39,7 +39,7 @@ EFL_DESCRIPTIONS: dict[str, dict[str, str]] = {
 
 @dataclass
 class Split:
-    """A split to make: where its rows come from, how they are changed, and what was found in them."""
+    """A split to make: where its rows come from, how they are changed, and what is in them."""
 
     name: str
     source: Source
@@ -159,18 +159,18 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
     label = _column(args.label_column, args.no_header)
     if not 1 <= len(texts) <= 2 or len({*texts, label}) <= len(texts):
         allowed = "the column of the sentences, or two for pairs, and not that of the labels"
-        given = " ".join(args.text_columns or ())
-        raise InputError(f"--text-columns {given}: name {allowed} (--label-column {args.label_column})")
+        names = " ".join(args.text_columns or ())
+        raise InputError(f"--text-columns {names}: name {allowed} (--label-column {args.label_column})")
     columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
     kind = "hub" if args.from_hub else next(kind for kind in OWN if getattr(args, f"from_{kind}"))
     values = (args.splits or HUB) if kind == "hub" else getattr(args, f"from_{kind}")
     splits = []
     for name, file in _pairs(kind, values):
-        of_split = columns._replace(label_optional=name.startswith("test"))
+        split_columns = columns._replace(label_optional=name.startswith("test"))
         if kind == "hub":
-            splits.append(_hub_split(name, args.from_hub, file, of_split))
+            splits.append(_hub_split(name, args.from_hub, file, split_columns))
         else:
-            splits.append(file_split(name, kind, Source.file(Path(file)), of_split, note_quotes=kind == "tsv"))
+            splits.append(file_split(name, kind, Source.file(Path(file)), split_columns, note_quotes=kind == "tsv"))
     splits.sort(key=lambda split: not split.is_train)  # the training split names the classes of the others
     labels = Labels(args.labels, scale=args.regression, keep_order=bool(args.labels))
     return transformed(splits, labels, args.task, len(texts), args)

@@ -101,10 +101,10 @@ def table(folders: dict[str, dict[str, Any]]) -> str:
             difference = "" if facts["difference"] is None else f"{round(facts['difference'], 2) + 0:+.2f}"
             end = (difference, "" if facts["too_long"] is None else f"{facts['too_long']:.2%}")
             for number, lengths in enumerate(facts["lengths"], start=1):
-                of_lengths = ("-", "-", "-")
+                cells = ("-", "-", "-")
                 if lengths:
-                    of_lengths = f"{lengths['mean']:.1f}", f"{lengths['percentile95']:.0f}", str(lengths["max"])
-                lines.append((*start, str(number), *of_lengths, *end))
+                    cells = f"{lengths['mean']:.1f}", f"{lengths['percentile95']:.0f}", str(lengths["max"])
+                lines.append((*start, str(number), *cells, *end))
                 start, end = ("", "", "", "", ""), ("", "")
     return "\n".join(aligned(lines, left=NAMES))
 

@@ -177,7 +177,6 @@ def check_encoder(data: DataFolder, encoder: Encoder) -> None:
     """Raise InputError unless the folder was made with the encoder: its ids would read as other text."""
     made_with = encoder.fingerprint()
     if data.symbols != encoder.symbols or data.facts().get("vocab_sha256", made_with) != made_with:
-        what = f"{encoder.dictionary if data.symbols != encoder.symbols else encoder.files[0]} is not what {data.path}"
-        raise InputError(
-            f"{what} was made with: name its encoder with --bpe and --vocab, or preprocess the folder again"
-        )
+        file = encoder.dictionary if data.symbols != encoder.symbols else encoder.files[0]
+        remedy = "name its encoder with --bpe and --vocab, or preprocess the folder again"
+        raise InputError(f"{file} is not what {data.path} was made with: {remedy}")

@@ -198,8 +198,8 @@ def piece_numbers(pieces: dict[str, int], merges: Merges, symbols: Container[str
         return ordered
     fitting = [numbers for numbers in (named, ordered) if all(str(i) in symbols for i in numbers.values())]
     if len(fitting) != 1:
-        kept = "both numberings" if fitting else "neither numbering"
-        raise ValueError(f"pieces are not numbered as bytes and merges in their order, and dict.txt fits {kept}")
+        fits = "both numberings" if fitting else "neither numbering"
+        raise ValueError(f"pieces are not numbered as bytes and merges in their order, and dict.txt fits {fits}")
     return fitting[0]
 
 

@@ -162,15 +162,15 @@ def check_growth(normalizer: Any) -> None:
 
 def check_config(path: Path, tokenizer: Tokenizer) -> None:
     """Raise InputError where tokenizer_config.json says otherwise than tokenizer.json (``path``) beside it."""
-    config, said = read_config(path.parent), dict(WORDS)
+    config, settings = read_config(path.parent), dict(WORDS)
     normalizer, words = tokenizer.normalizer, tokenizer.pre_tokenizer
     if isinstance(normalizer, normalizers.BertNormalizer):
-        said |= {theirs: getattr(normalizer, ours) for theirs, ours in SETTINGS.items()}
-        if said["strip_accents"] is None:  # as lower case
-            said["strip_accents"] = said["do_lower_case"]
+        settings |= {theirs: getattr(normalizer, ours) for theirs, ours in SETTINGS.items()}
+        if settings["strip_accents"] is None:  # as lower case
+            settings["strip_accents"] = settings["do_lower_case"]
     if isinstance(words, pre_tokenizers.ByteLevel):
-        said["add_prefix_space"] = words.add_prefix_space
-    for name, value in said.items():
+        settings["add_prefix_space"] = words.add_prefix_space
+    for name, value in settings.items():
         if config.get(name, value) != value:
             raise InputError(f"{path} has {name} = {value}, but {CONFIG} beside it {config[name]}: correct one of them")
 

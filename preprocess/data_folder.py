@@ -157,9 +157,6 @@ def check_split(data: DataFolder, split: str) -> int:
     for part in (*data.inputs, "label"):
         if (data.path / part / split).exists():
             raise InputError(f"{data.path / part / split} beside {split}.idx would be raw text to fairseq: remove it")
-    recorded = [name for name in data.record or () if Path(name).stem == split]
-    lacking = [name for name in recorded if not (data.path / name).exists()]
-    compare(data.path, lacking, data.record)
     counts = {part: _check_sentences(data, part, split) for part in data.inputs}
     files = [f"{part}/{split}.{end}" for part in data.inputs for end in ("idx", "bin")]
     if data.has_labels(split):
@@ -171,7 +168,9 @@ def check_split(data: DataFolder, split: str) -> int:
     if len(set(counts.values())) > 1:
         described = ", ".join(f"{part} {count}" for part, count in counts.items())
         raise InputError(f"{data.path} {split} has different numbers of examples ({described}): preprocess it again")
-    compare(data.path, files, data.record)
+    # recorded files too: one that is missing, such as labels, would seem not to be wanted
+    recorded = [name for name in data.record or () if Path(name).stem == split]
+    compare(data.path, dict.fromkeys([*files, *recorded]), data.record)
     data.checked[split] = counts["input0"]
     return counts["input0"]
 

@@ -119,17 +119,12 @@ def few_shot(
         **{"sha256": token_digests(data, "train"), "train_rows": train.tolist(), "valid_rows": valid.tolist()},
     }
     with new_folder(out, overwrite) as folder:
-        copies = {FOLDER_FACTS: FOLDER_FACTS, "left_out/valid.txt": "left_out/test.txt"}
-        for part in (*data.inputs, "label"):
-            (folder / part).mkdir()
-            copies[f"{part}/dict.txt"] = f"{part}/dict.txt"
-            for file in (data.path / part).glob("valid.*"):
-                copies[f"{part}/{file.name}"] = f"{part}/test{file.suffix}"
-        copies[question_file("valid")] = question_file("test")
-        for source, target in copies.items():
-            if (data.path / source).is_file():
-                (folder / target).parent.mkdir(exist_ok=True)
-                shutil.copyfile(data.path / source, folder / target)
+        for part in ("", *data.inputs, "label", "left_out", "question"):
+            shared = data.path / part / ("dict.txt" if part else FOLDER_FACTS)
+            for file in (shared, *(data.path / part).glob("valid.*")):
+                if file.is_file():
+                    (folder / part).mkdir(exist_ok=True)
+                    shutil.copyfile(file, folder / part / file.name.replace("valid.", "test."))
         take_rows(data, splits, folder)
         take_vectors(data, splits, folder)
         lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in record.items())

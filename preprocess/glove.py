@@ -31,7 +31,7 @@ from .errors import InputError, escaped
 from .flags import named_path
 from .indexed import UNREADABLE, open_array
 from .questions import NO_PUNCTUATION
-from .sources import DAMAGED
+from .sources import DAMAGED, Source
 from .writing import check_only, new_folder
 
 FORMAT = 1  # of the folder DATA/glove
@@ -62,9 +62,7 @@ def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
                 texts = [name for name in archive.namelist() if name.endswith(".txt") and "__MACOSX" not in name]
                 named = texts if source.suffix == ".zip" else [name for name in texts if name == source.name]
                 if len(named) != 1:
-                    raise ValueError(
-                        f"it holds {', '.join(texts) or 'no .txt'}; name one as {archive.filename}/NAME.txt"
-                    )
+                    raise ValueError(f"it holds {', '.join(texts) or 'no .txt'}; name one as {paths[0]}/NAME.txt")
                 with archive.open(named[0]) as member:
                     return from_lines(io.BufferedReader(cast(io.RawIOBase, member), 1 << 20), words)
         with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as file:
@@ -76,6 +74,7 @@ def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
 def vector_files(source: Path) -> list[Path]:
     """Return the file that ``source`` names, or the array and the word list of a folder."""
     if source.is_file():
+        Source.file(source)  # refuses .bz2 and the like
         return [source]
     if source.parent.suffix == ".zip" and source.parent.is_file():  # glove.6B.zip/glove.6B.300d.txt
         return [source.parent]
@@ -99,7 +98,7 @@ def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vect
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
         word, _, numbers = line.removeprefix(BOM_UTF8 if number == 1 else b"").rstrip().partition(b" ")
         fields = numbers.count(b" ") + 1 if numbers else 0
-        # large files have words with spaces in them, which the words of a text never have
+        # large files have words with spaces, which a text has not; a number among them is of a damaged line
         if 0 < dim < fields and not any(map(is_number, line.rstrip().rsplit(b" ", dim)[0].split(b" ")[1:])):
             continue
         if number == 1:

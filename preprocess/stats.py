@@ -115,14 +115,6 @@ def labels_text(labels: dict[str, Any] | None) -> str:
     return ", ".join(f"{shown(name)}: {share:.1%}" for name, share in labels["classes"].items())
 
 
-def short_names(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return the folders by their names without -bin, or by their paths where two have the same name."""
-    names = [path.resolve().name for path in paths]
-    return {
-        name.removesuffix("-bin") if names.count(name) == 1 else str(path): path for name, path in zip(names, paths)
-    }
-
-
 def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
     """Save a plot of what ``describe_folder`` says of each folder; the suffix decides the format.
 
@@ -197,7 +189,10 @@ def main(argv: Sequence[str]) -> None:
     add("--no-plot", dest="plot", action="store_const", const=None, help=argparse.SUPPRESS)  # as without options
     add("--json", metavar="FILE", type=named_path, help="save the table's numbers in full precision")
     args = parser.parse_args(argv)
-    named = short_names(list(dict.fromkeys(args.data)))
+    paths = list(dict.fromkeys(args.data))
+    names = [path.resolve().name for path in paths]
+    # folders by their names without -bin, or by their paths where two have the same name
+    named = {n.removesuffix("-bin") if names.count(n) == 1 else str(path): path for n, path in zip(names, paths)}
     if args.json:
         check_replaces_nothing(args.json, "--json", {"DIR": args.data})
         if args.plot:

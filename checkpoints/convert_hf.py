@@ -90,12 +90,12 @@ def read_config(folder: Path) -> Config:
         if config.get(name, allowed[0] if name != "model_type" else None) not in allowed:
             remedy = f"convert a model with {' or '.join(map(str, allowed))}"
             raise ValueError(f"{path}: {name} = {config.get(name)!r} is not what fairseq's RoBERTa computes: {remedy}")
-    for name in (*REQUIRED, *FRACTIONS):
-        value: Any = config.get(name, None if name in REQUIRED else 0.0)
-        if name in REQUIRED and (type(value) is not int or value < 1):
-            raise ValueError(f"{path}: {name} = {value!r} is not a whole number above 0")
-        if name in FRACTIONS and (type(value) not in (int, float) or not 0 <= value < 1):
-            raise ValueError(f"{path}: {name} = {value!r} is not a number from 0 to below 1")
+    for name in REQUIRED:
+        if type(config.get(name)) is not int or config[name] < 1:
+            raise ValueError(f"{path}: {name} = {config.get(name)!r} is not a whole number above 0")
+    for name in FRACTIONS:
+        if type(config.get(name, 0)) not in (int, float) or not 0 <= config.get(name, 0) < 1:
+            raise ValueError(f"{path}: {name} = {config[name]!r} is not a number from 0 to below 1")
     width, heads = config["hidden_size"], config["num_attention_heads"]
     if width % heads:
         raise ValueError(f"{path}: num_attention_heads = {heads} does not divide hidden_size = {width}")
@@ -133,7 +133,7 @@ def read_weights(folder: Path) -> State:
             if tensor.is_floating_point() and not tensor.isfinite().all():
                 raise ValueError(f"{name} has a number that is not finite")
     except Exception as error:  # readers raise half a dozen types on a damaged file
-        raise InputError(f"{path} cannot be read ({reason_of(error)}): fetch it again") from error
+        raise InputError(f"{path}: unreadable ({reason_of(error)}): fetch it again") from error
     # the first BERT files call the parameters of a LayerNorm by its paper's letters
     gamma, beta = ("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")
     return {name.replace(*gamma).replace(*beta): tensor for name, tensor in state.items()}

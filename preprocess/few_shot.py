@@ -119,12 +119,13 @@ def few_shot(
         **{"sha256": token_digests(data, "train"), "train_rows": train.tolist(), "valid_rows": valid.tolist()},
     }
     with new_folder(out, overwrite) as folder:
-        for part in ("", *data.inputs, "label", "left_out", "question"):
-            shared = data.path / part / ("dict.txt" if part else FOLDER_FACTS)
-            for file in (shared, *(data.path / part).glob("valid.*")):
-                if file.is_file():
-                    (folder / part).mkdir(exist_ok=True)
-                    shutil.copyfile(file, folder / part / file.name.replace("valid.", "test."))
+        files = [data.path / FOLDER_FACTS]
+        for part in (*data.inputs, "label", "left_out", "question"):
+            files += [data.path / part / "dict.txt", *(data.path / part).glob("valid.*")]
+        for file in filter(Path.is_file, files):
+            target = folder / file.relative_to(data.path)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, target.with_name(file.name.replace("valid.", "test.")))
         take_rows(data, splits, folder)
         take_vectors(data, splits, folder)
         lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in record.items())

@@ -11,6 +11,7 @@ of the two places instead, which needs another head.
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
@@ -29,6 +30,7 @@ EMPTY = "nothing in it"
 PUNCTUATION = ".,;:!?\"'()"
 COPA_QUESTION = {"cause": "What was the cause?", "effect": "What happened as a result?"}
 PLACEHOLDER = "@placeholder"
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Row(NamedTuple):
@@ -86,9 +88,9 @@ def _places(columns: Columns, names: Sequence[str], source: str) -> tuple[list[i
     return [places[column] for column in columns.texts], places.get(columns.label)
 
 
-def _comparable(header: Sequence[str]) -> list[str]:
-    """The same for headers that differ in quotes, case and order of their columns only."""
-    return sorted(field.strip(' "').casefold() for field in header)
+def _name(field: str) -> str:
+    """Return a column's name without what differs between the headers of several files."""
+    return field.strip(' "').casefold()
 
 
 def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source: str) -> Items:
@@ -102,7 +104,7 @@ def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source
             yield Bad(line, fields)
         else:
             names = fields
-    header = _comparable(names)
+    header = sorted(map(_name, names))
     texts, label = _places(columns, names, source)
     number = names.index(columns.number) if columns.number and columns.number in names else None
     wanted = len(names) or 1 + max([*texts, label or 0])
@@ -117,8 +119,8 @@ def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source
             continue
         if widen:  # to the first row's fields
             wanted, widen = max(wanted, len(fields)), False
-        # only a field of the header can begin one: the whole line is compared in that rare case alone
-        if _comparable(fields[:1])[0] in header and _comparable(fields) == header:
+        # fast: the whole line is compared only where its first field may begin a header
+        if _name(fields[0]) in header and sorted(map(_name, fields)) == header:
             raise InputError(f"{source} line {line} is the header once more, as in joined files: remove the line")
         if len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
             yield Bad(line, f"{len(fields)} fields instead of {wanted}")
@@ -230,20 +232,20 @@ def copa(record: Record, columns: Columns, line: int) -> Iterator[Row]:
 
 def multirc(record: Record, columns: Columns, line: int) -> Iterator[Row]:
     """A pair for each answer: passage | ``QUESTION ANSWER``; its number has those of passage, question and answer."""
+    passage = _text(record["passage"]["text"])
     for number, question in enumerate(record["passage"]["questions"]):
         for answer in question["answers"]:
-            texts = (_text(record["passage"]["text"]), f"{_text(question['question'])} {_text(answer['text'])}")
+            texts = (passage, f"{_text(question['question'])} {_text(answer['text'])}")
             yield Row(line, texts, answer.get("label"), _number(columns, record, question, answer), number)
 
 
 def cloze(record: Record, columns: Columns, line: int) -> Iterator[Row]:
     """ReCoRD, a pair for each entity: passage | the query with the entity in its gap; its number is the query's."""
-    passage = record["passage"]
-    entities = set()
-    for start, end in ((place["start"], place["end"]) for place in passage["entities"]):
-        if type(start) is not int or type(end) is not int or not 0 <= start <= end < len(_text(passage["text"])):
+    passage, entities = _text(record["passage"]["text"]), set()
+    for start, end in ((place["start"], place["end"]) for place in record["passage"]["entities"]):
+        if type(start) is not int or type(end) is not int or not 0 <= start <= end < len(passage):
             raise TypeError(f"an entity from {start!r} to {end!r}")
-        entities.add(passage["text"][start : end + 1])
+        entities.add(passage[start : end + 1])
     for number, query in enumerate(record["qas"]):
         if PLACEHOLDER not in _text(query["query"]):
             raise TypeError(f"a query without {PLACEHOLDER}")
@@ -253,7 +255,7 @@ def cloze(record: Record, columns: Columns, line: int) -> Iterator[Row]:
         if max(longest, len(entities) * len(right or ())) > LONGEST:
             raise TypeError("too many or too long answers")
         for entity in sorted(entities):
-            texts = (passage["text"], query["query"].replace(PLACEHOLDER, entity))
+            texts = (passage, query["query"].replace(PLACEHOLDER, entity))
             label = None if right is None else int(entity in right)
             yield Row(line, texts, label, _number(columns, query), number, answer_text(entity, right))
 
@@ -288,7 +290,7 @@ def label_text(label: Any) -> str | None:
 
 def is_text(value: Any) -> bool:
     """Return whether it is a string that UTF-8 can hold: JSON may have half of a surrogate pair."""
-    return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value if sign > "\ud7ff")
+    return isinstance(value, str) and not SURROGATE.search(value)
 
 
 def record_rows(records: Iterator[tuple[int, Record] | Bad], columns: Columns, make: MakeExamples = plain) -> Items:

@@ -42,9 +42,6 @@ class Vocabulary(NamedTuple):
     merges: Merges | None = None
 
 
-# --- files of vocabularies ------------------------------------------------------------------------
-
-
 def read_json(path: Path) -> Any:
     """Parse a JSON file; errors name it."""
     try:
@@ -123,9 +120,6 @@ def _parse(path: Path) -> Vocabulary:
     return sentencepiece_vocabulary(path, model.id_to_piece(list(range(model.get_piece_size()))))
 
 
-# --- settings beside them -------------------------------------------------------------------------
-
-
 def read_config(folder: Path, name: str = CONFIG) -> dict[str, Any]:
     """Return the settings of tokenizer_config.json; {} where there is no such file."""
     path = folder / name
@@ -168,9 +162,6 @@ def read_settings(folder: Path, classes: Sequence[str], **followed: Any) -> dict
             "(save_pretrained of transformers' AutoTokenizer writes one), or choose another --bpe"
         )
     return config
-
-
-# --- vocabularies as dictionaries of fairseq ------------------------------------------------------
 
 
 def byte_symbols() -> list[str]:

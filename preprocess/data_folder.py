@@ -33,10 +33,8 @@ CONTENT = (  # patterns of all files that such a folder has, ours or fairseq-pre
 class DataFolder:
     """What is in a folder that this package or fairseq-preprocess made; raise InputError where it is damaged.
 
-    ``inputs``: ("input0",) or ("input0", "input1"); ``splits``: train, valid, valid1 ..., test ..., then others;
-    ``regression``: whether labels are numbers (default: whether there is a file of such); ``label_names``: the classes
-    in the order of their ids; ``vocabulary``: V, symbols with <mask>; ``record``: checksums, or None; ``checked``:
-    examples of each split that ``check_split`` has read.
+    ``regression``: whether labels are numbers (default: whether there is a file of such); ``splits``: train, valid,
+    valid1 ..., test ..., then others; ``label_names``: the classes in the order of their ids.
     """
 
     def __init__(self, path: Path, regression: bool | None = None):
@@ -46,9 +44,9 @@ class DataFolder:
         self.inputs = tuple(part for part in ("input0", "input1") if (path / part).is_dir())
         self.splits = sorted({file.stem for file in (path / "input0").glob("*.idx")}, key=place_of_split)
         self.regression = any((path / "label").glob("*.label")) if regression is None else regression
-        self.record = read_checksums(path)
+        self.record = read_checksums(path)  # None where there is no record
         self.symbols = read_dictionary(path / "input0" / "dict.txt")
-        self.vocabulary = len(self.symbols) + (MASK not in self.symbols)
+        self.vocabulary = len(self.symbols) + (MASK not in self.symbols)  # V, with <mask>
         second, label_dict = path / "input1" / "dict.txt", path / "label" / "dict.txt"
         if second.is_file() and read_dictionary(second) != self.symbols:
             raise InputError(f"{path}: input0/dict.txt and input1/dict.txt differ: preprocess the folder again")
@@ -56,7 +54,7 @@ class DataFolder:
         present = {f"{part}/dict.txt" for part in (*self.inputs, "label") if (path / part / "dict.txt").is_file()}
         recorded = {name for name in self.record or () if name == FOLDER_FACTS or name.endswith("/dict.txt")}
         compare(path, sorted(present | recorded), self.record)
-        self.checked: dict[str, int] = {}
+        self.checked: dict[str, int] = {}  # examples of each split that ``check_split`` has read
 
     def joined(self, split: str) -> list[str]:
         """Return the splits that fairseq reads as one training set, see ``joined``."""

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from preprocess import cli
 from preprocess.data_folder import check_split
 from tests.preprocess.commands import install_hub
 
@@ -64,6 +65,8 @@ REFUSED = [  # arguments, files, what the line names
     (*own("t.tsv", b"t\tlabel\n" + b"text\t1\n" * 150_000 + b"\xff\t1\n", *TEXT), "t.tsv line 150002: byte 0xff"),
     (*own("t.tsv", b"t\tlabel\nok\t1\nb\0d\t1\n", *TEXT), "t.tsv line 3"),
     (*own("t.tsv", b"t\tlabel\nok\t1\n" + b"a" * (3 << 20), *TEXT), "t.tsv line 3"),
+    (*own("t.tsv.xz", TABLE, *TEXT), "t.tsv.xz is neither plain text nor a .gz file: unpack it"),
+    (*own("t.csv.XLSX", TABLE, *TEXT), "t.csv.XLSX is neither plain text nor a .gz file: save its table as CSV"),
     (*own("t.tsv.gz", gzip.compress(TABLE.encode() * 999, mtime=0)[:-9], *TEXT), "t.tsv.gz"),
     # columns and rows
     (*own("t.tsv", b"t\tlabel\ra\t1\rb\t0\r", *TEXT), "t.tsv"),
@@ -82,6 +85,7 @@ REFUSED = [  # arguments, files, what the line names
         for score in ["nan", "high", "", "4_5"]
     ),
     (*several({"valid": "t\tlabel\na\ty\n", "train": TABLE}), "valid.tsv line 2: label 'y'"),
+    (*several({"valid": "t\tlabel\na\t2.5\n", "train": TABLE}), "give --regression if labels are scores"),
     (*several({"train": TABLE, "test": "t\tlabel\nb\t1\nc\t-1\n"}), "test.tsv line 3: label '-1'"),
     (*several({"test": TABLE}), "--labels"),
     # options beside a good file
@@ -133,6 +137,11 @@ def test_refused(arguments, files, named, commands):
         commands.write(name, content)
     error = commands.fails(*(argument.replace("RAW", str(commands.raw)) for argument in arguments))
     assert named in error and error[:-1].isprintable()
+
+
+def test_a_command_that_is_misspelt(commands):
+    with pytest.raises(SystemExit, match="did you mean stats"):
+        cli.run(["stat", str(commands.out)])
 
 
 @pytest.mark.parametrize("option", ["--workers=0", "--regression=inf", "--regression=0"])

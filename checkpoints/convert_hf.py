@@ -1,25 +1,20 @@
 """Convert a Hugging Face RoBERTa, XLM-R or BERT folder into a fairseq RoBERTa checkpoint.
 
-    python checkpoints/convert_hf.py SRC DST [--verify] [--force]
+checkpoints/README.md says what SRC holds and DST gets. Nothing is downloaded, and code in a pickle does not run.
 
-SRC holds config.json, model.safetensors or pytorch_model.bin, and the vocabulary. DST receives
-model.pt (loads as `--arch roberta`) and dict.txt. Nothing is downloaded, no pickled code runs.
-
-RoBERTa, XLM-R and BERT are one network under different names: post-norm Transformer layers over word + position +
-segment embeddings. fairseq has no segment (token type) table, and counts positions from padding + 1 = 2, so two tables
-are rewritten and everything else is renamed:
+The three are one network under different names: post-norm Transformer layers over word + position + segment embeddings.
+fairseq has no segment (token type) table, and counts positions from padding + 1 = 2. So two tables are rewritten and
+everything else is renamed:
 
     embed_tokens[j]        = word_embeddings[order[j]]
     embed_positions[2 + i] = position_embeddings[first + i] + token_type_embeddings[0]
 
-For BERT, sentence B of a pair therefore reads as segment 0, unlike in its pre-training.
+So sentence B of a pair reads as segment 0, unlike in BERT's pre-training.
 Shapes: V vocabulary, P Hugging Face positions, S segments, C width, F inner width of the FFN.
 """
 
 import argparse
-import copy
 import os
-import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,25 +81,21 @@ FILES = ("dict.txt", "model.pt")
 TOLERANCE = 1e-5
 
 
-# --- the source -------------------------------------------------------------------------------------------------------
-
-
 def read_config(folder: Path) -> Config:
     """Return what config.json says; raise ValueError where it lacks a size, or fairseq's RoBERTa cannot compute it."""
     path = folder / "config.json"
     config = {name: value for name, value in read_json(path).items() if value is not None}  # null: the default
-    # what is missing is refused as null is
-    for name, value in {**dict.fromkeys(("model_type", *REQUIRED)), **config}.items():
-        if name in REQUIRED:
-            fits, allowed = type(value) is int and value > 0, "a whole number above 0"
-        elif name in FRACTIONS:
-            fits, allowed = type(value) in (int, float) and 0 <= value < 1, "a number from 0 to below 1"
-        elif name in CHOICES:
-            fits, allowed = value in CHOICES[name], " or ".join(map(str, CHOICES[name]))
-        else:
-            continue
-        if not fits:
-            raise ValueError(f"{path}: {name} = {value!r} is not {allowed}")
+    for name, allowed in CHOICES.items():
+        # the first allowed value is the default, but a type must be there
+        if config.get(name, allowed[0] if name != "model_type" else None) not in allowed:
+            remedy = f"convert a model with {' or '.join(map(str, allowed))}"
+            raise ValueError(f"{path}: {name} = {config.get(name)!r} is not what fairseq's RoBERTa computes: {remedy}")
+    for name in REQUIRED:
+        if type(config.get(name)) is not int or config[name] < 1:
+            raise ValueError(f"{path}: {name} = {config.get(name)!r} is not a whole number above 0")
+    for name in FRACTIONS:
+        if type(config.get(name, 0)) not in (int, float) or not 0 <= config.get(name, 0) < 1:
+            raise ValueError(f"{path}: {name} = {config[name]!r} is not a number from 0 to below 1")
     width, heads = config["hidden_size"], config["num_attention_heads"]
     if width % heads:
         raise ValueError(f"{path}: num_attention_heads = {heads} does not divide hidden_size = {width}")
@@ -112,7 +103,7 @@ def read_config(folder: Path) -> Config:
 
 
 def check_vocabulary(vocabulary: Vocabulary, config: Config, order: list[int]) -> None:
-    """Raise ValueError for a vocabulary that does not belong to the weights."""
+    """Raise ValueError unless the vocabulary belongs to the weights."""
     if len(vocabulary.tokens) != config["vocab_size"]:
         what = f"{len(vocabulary.tokens)} tokens, but config.json has vocab_size = {config['vocab_size']}"
         raise ValueError(f"{vocabulary.path}: {what}; resize the model's embeddings to the vocabulary and save it")
@@ -126,30 +117,30 @@ def read_weights(folder: Path) -> State:
     """Load the tensors of a Hugging Face folder; no pickled code is executed."""
     path = next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), folder)
     try:
+        if path == folder:
+            raise FileNotFoundError(f"neither {' nor '.join(WEIGHT_FILES)} there; sharded weights are not read")
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
             state = load_file(str(path))
-        elif path != folder:
+        else:
             from fairseq_idpg.saving.torch_files import read_saved
 
             state = read_saved(str(path))
-        else:
-            raise FileNotFoundError(f"neither {' nor '.join(WEIGHT_FILES)} there; sharded weights are not read")
         for name, tensor in state.items():
             if not isinstance(name, str) or not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
                 raise ValueError(f"{name} is not a tensor")
             if tensor.is_floating_point() and not tensor.isfinite().all():
                 raise ValueError(f"{name} has a number that is not finite")
     except Exception as error:  # readers raise half a dozen types on a damaged file
-        raise InputError(f"{path}: unreadable, fetch it again ({reason_of(error)})") from error
+        raise InputError(f"{path}: unreadable ({reason_of(error)}): fetch it again") from error
     # the first BERT files call the parameters of a LayerNorm by its paper's letters
     gamma, beta = ("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")
     return {name.replace(*gamma).replace(*beta): tensor for name, tensor in state.items()}
 
 
 class Reader:
-    """Takes tensors from a Hugging Face state, checks their shapes, remembers what was taken."""
+    """Takes tensors from a Hugging Face state, checks their shapes, and notes their names in ``taken``."""
 
     def __init__(self, state: State, config: Config):
         self.state = state
@@ -162,10 +153,11 @@ class Reader:
         """Return tensor `name` as float32; `shape` spells its dimensions, such as "FC"."""
         tensor, expected = self.state.get(name), tuple(self.sizes[letter] for letter in shape)
         if tensor is None or tuple(tensor.shape) != expected or not tensor.is_floating_point():
-            found = "missing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
-            raise ValueError(f"{name} is {found}, but config.json says {expected}; take both files from the same model")
+            actual = "missing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
+            what = f"{name} is {actual}, but config.json says {expected}"
+            raise ValueError(f"{what}; take both files from the same model")
         self.taken.add(name)
-        # a copy, since torch.save would write the whole file behind a view
+        # a copy: of a view, torch.save would write the whole storage
         return tensor.to(torch.float32, copy=True).contiguous()
 
     def modules(self, source: str, target: str, rows: Rows) -> State:
@@ -183,7 +175,7 @@ class Reader:
 def convert_weights(weights: State, config: Config, order: list[int]) -> State:
     """Return fairseq's RoBERTa state; `order[j]` is the source id of fairseq's id j.
 
-    It has a masked-LM head, `encoder.lm_head.*`, if the source has one that is tied to the embeddings, as fairseq's is.
+    It has a masked-LM head, `encoder.lm_head.*`, if the source has one that is tied to the embeddings as fairseq's is.
     """
     prefix = next((p for p in PREFIXES if p + WORDS in weights), None)
     if prefix is None:
@@ -200,11 +192,11 @@ def convert_weights(weights: State, config: Config, order: list[int]) -> State:
     state.update(take.modules(prefix, ROOT, EMBEDDINGS))
     for i in range(config["num_hidden_layers"]):
         state.update(take.modules(f"{prefix}encoder.layer.{i}.", f"{ROOT}layers.{i}.", LAYER))
-    # adapters, relative positions ... would be lost
+    # fairseq's RoBERTa has no adapters, relative positions ...
     for name in weights:
         inside = name.startswith((f"{prefix}encoder.", f"{prefix}embeddings."))
         if inside and name not in take.taken and name[len(prefix) :] not in BUFFERS:
-            raise ValueError(f"no place for {name} in fairseq's RoBERTa: not a plain encoder")
+            raise ValueError(f"fairseq's RoBERTa has no place for {name}: convert a plain encoder")
     state.update(convert_lm_head(take, config["model_type"], words, order))
     if "encoder.lm_head.bias" in state:  # one storage, so the file holds the table once
         state["encoder.lm_head.weight"] = state[f"{ROOT}embed_tokens.weight"]
@@ -212,10 +204,9 @@ def convert_weights(weights: State, config: Config, order: list[int]) -> State:
 
 
 def fold_positions(rows: Tensor, segment: Tensor | None, first: int) -> Tensor:
-    """Return fairseq's position table.
+    """Return fairseq's position table, (2 + P - first) x C, from P x C rows; ``first``: row of the first token.
 
-    rows: P x C, segment: C or None, first: row of the first token -> (2 + P - first) x C.
-    Rows 0 and 1 (unused, padding) are never read: kept where the tables agree, else zero.
+    Rows 0 and 1 (unused, padding) are never read: they stay where the tables agree, else they are zero.
     """
     unused = rows[:2] if first == 2 else rows.new_zeros(2, rows.size(1))
     used = rows[first:] if segment is None else rows[first:] + segment
@@ -225,7 +216,7 @@ def fold_positions(rows: Tensor, segment: Tensor | None, first: int) -> Tensor:
 def convert_lm_head(take: Reader, model_type: str, words: Tensor, order: list[int]) -> State:
     """Return `encoder.lm_head.*` without its tied weight, or {} if there is no such head."""
     root, dense, norm = LM_HEADS[model_type]
-    decoder = f"{root}decoder.weight"  # absent from most files, because it is the embedding table
+    decoder = f"{root}decoder.weight"  # most files lack it, because it is the embedding table
     biases = (f"{root}bias", f"{root}decoder.bias")  # one tensor that files store under either name
     bias = next((name for name in biases if name in take.state), None)
     if bias is None or any(f"{root}{name}.weight" not in take.state for name in (dense, norm)):
@@ -238,9 +229,8 @@ def convert_lm_head(take: Reader, model_type: str, words: Tensor, order: list[in
 
 
 def checkpoint_of(state: State, config: Config) -> dict[str, Any]:
-    """Return what fairseq's trainer expects in a file, at update 0; its options are plain, for weights_only."""
-    source = {"model_type": config["model_type"]}
-    name = config.get("_name_or_path")
+    """Return what fairseq's trainer expects in a file at update 0, of plain values, for weights_only."""
+    source, name = {"model_type": config["model_type"]}, config.get("_name_or_path")
     if isinstance(name, str) and name and not os.path.isabs(name):
         source["name"] = name
     max_positions = state[f"{ROOT}embed_positions.weight"].size(0) - 2
@@ -258,23 +248,17 @@ def checkpoint_of(state: State, config: Config) -> dict[str, Any]:
         tokens_per_sample=max_positions,
         source=source,
     )
-    history = {
-        "criterion_name": "MaskedLmLoss",
-        "optimizer_name": "FairseqAdam",
-        "lr_scheduler_state": {"best": None},
-        "num_updates": 0,
-    }
+    names = {"criterion_name": "MaskedLmLoss", "optimizer_name": "FairseqAdam"}
     return {
         "args": args,
         "model": state,
-        "optimizer_history": [history],
+        "optimizer_history": [{**names, "lr_scheduler_state": {"best": None}, "num_updates": 0}],
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "last_optimizer_state": None,
     }
 
 
 def write_dictionary(symbols: list[str], path: Path) -> None:
-    """Write dict.txt as fairseq's Dictionary does, to which each symbol is added once."""
     path.write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
 
 
@@ -290,38 +274,36 @@ def load_fairseq(folder: Path) -> Any:
     checkpoint = torch.load(str(folder / "model.pt"), map_location="cpu", weights_only=True)
     dictionary = Dictionary.load(str(folder / "dict.txt"))
     dictionary.add_symbol("<mask>")
-    args = copy.copy(checkpoint["args"])
-    model = RobertaModel.build_model(args, SimpleNamespace(source_dictionary=dictionary))
-    own = {name: tensor for name, tensor in model.state_dict().items() if name.startswith("encoder.lm_head.")}
-    model.load_state_dict({**own, **checkpoint["model"]}, strict=True)  # the source may have no head
+    eps = checkpoint["args"].layer_norm_eps
+    model = RobertaModel.build_model(checkpoint["args"], SimpleNamespace(source_dictionary=dictionary))
+    model.load_state_dict(checkpoint["model"], strict="encoder.lm_head.bias" in checkpoint["model"])
     for module in model.modules():
         if isinstance(module, torch.nn.LayerNorm):
-            module.eps = args.layer_norm_eps  # fairseq has no option for it
+            module.eps = eps  # fairseq has no option for it
     return model.eval()
 
 
 def random_batch(order: list[int], max_positions: int) -> tuple[Tensor, Tensor]:
     """Return fairseq ids and the same sentences in Hugging Face ids, both B x T, right-padded.
 
-    Real tokens are drawn from the whole vocabulary but the padding; one sentence has full length, at most 128.
+    Tokens are drawn from the whole vocabulary but the padding; one sentence has full length, at most 128.
     """
-    generator = torch.Generator().manual_seed(1)
     longest = min(max_positions, 128)
-    lengths = [longest, max(longest // 2, 1), min(3, longest)]
+    lengths = torch.tensor([longest, max(longest // 2, 1), min(3, longest)])
+    generator = torch.Generator().manual_seed(1)
     tokens = torch.randint(0, len(order) - 1, (len(lengths), longest), generator=generator)
-    tokens = tokens + (tokens >= 1).long()  # skips id 1, the padding
-    for row, length in zip(tokens, lengths):
-        row[0] = 0
-        row[length:] = 1
+    tokens += (tokens >= 1).long()  # skips id 1, the padding
+    tokens[:, 0] = 0
+    tokens[torch.arange(longest) >= lengths[:, None]] = 1
     return tokens, torch.tensor(order)[tokens]
 
 
 @torch.no_grad()
 def verify(source: Path, converted: Path, order: list[int]) -> None:
-    """Raise unless the last hidden states a of fairseq and b of transformers agree on a random padded batch.
+    """Raise InputError unless fairseq's last hidden states a and transformers' b agree on a random padded batch.
 
-    |a - b| <= 1e-5 * max(1, max |b|) over real tokens, all of segment 0: large models have hidden values of ten and
-    more, where single precision itself ends at 1e-5.
+    |a - b| <= 1e-5 * max(1, max |b|) over real tokens, all of segment 0. Hidden values of large models reach ten and
+    more, of which single precision rounds off 1e-5.
     """
     from transformers import AutoModel, logging
 
@@ -335,19 +317,13 @@ def verify(source: Path, converted: Path, order: list[int]) -> None:
     b = theirs(input_ids=hf_tokens, attention_mask=real.long()).last_hidden_state[real]
     difference, largest = (a - b).abs().max().item(), b.abs().max().item()
     print(f"largest difference from transformers: {difference:.2e} (hidden values to {largest:.1f})")
-    if not difference <= TOLERANCE * max(1.0, largest):  # so written, NaN fails too
-        raise InputError(f"the result differs from transformers by {difference:.2e}; nothing written")
-
-
-# --- the command ------------------------------------------------------------------------------------------------------
+    if not difference <= TOLERANCE * max(1.0, largest):  # NaN fails too
+        raise InputError(f"--verify: the result differs from transformers by {difference:.2e}; nothing written")
 
 
 def convert(source: Path, target: Path, check: bool = False, force: bool = False) -> dict[str, Any]:
-    """Convert `source` into `target` and return the checkpoint; an error leaves `target` as it was.
-
-    Files are made in a hidden folder beside it, checked, and moved when complete.
-    """
-    target = target.resolve()  # through a link, so that the folder beside it is on the same disk
+    """Convert `source` into `target` and return the checkpoint; an error leaves `target` as it was."""
+    target = target.resolve()  # behind a link, so that the hidden folder beside it is on the same disk
     present = [name for name in FILES if (target / name).exists()]
     if present and not force or target.is_file():
         what = f"already has {' and '.join(present)}: give --force" if present else "is a file: name a folder"
@@ -368,7 +344,7 @@ def convert(source: Path, target: Path, check: bool = False, force: bool = False
         if check:
             verify(source, work, order)
         target.mkdir(exist_ok=True)
-        # The model goes first and comes last: it never stands beside another one's dictionary.
+        # the old model goes first and the new one comes last: none ever stands beside another one's dictionary
         (target / "model.pt").unlink(missing_ok=True)
         for name in FILES:
             (work / name).replace(target / name)
@@ -377,7 +353,8 @@ def convert(source: Path, target: Path, check: bool = False, force: bool = False
 
 @command_line("convert_hf")
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    epilog = "example: python checkpoints/convert_hf.py hf/roberta-base checkpoints/roberta-base --verify"
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog=epilog)
     parser.add_argument("source", metavar="SRC", type=named_path, help="folder saved by transformers")
     parser.add_argument("target", metavar="DST", type=named_path, help="folder for model.pt and dict.txt")
     parser.add_argument("--verify", action="store_true", help="compare with transformers' own model")
@@ -397,5 +374,4 @@ def main(argv: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("convert_hf: terminated; nothing written"))
     main()

@@ -4,11 +4,11 @@
 
 DST loads with fairseq-validate, --prompt-init saved --prompt-init-from DST.pt, and --restore-file (with
 --reset-optimizer --reset-dataloader --reset-meters). With --backbone, whose weights must be those that SRC was trained
-on, DST holds the method and the head only; without, the whole model. No pickled code runs.
+on, DST holds the method and the head only; without, the whole model. Code in a pickle does not run.
 
-Layouts: W1 and W2 of the DNN are Linear weights (out x in), ours stand the other way round; PHM factors are lists of
-matrices, ours one tensor; rows of all layers are one table, ours has a row of tables. What the released code trains
-by accident or allocates and never reads (LM head, two LayerNorms, the last rows of a table) is left aside.
+Layouts: W1 and W2 of their DNN are Linear weights (out x in), and ours are in x out. Their PHM factors are lists of
+matrices, ours one tensor. Their rows of all layers are one table, ours have one for each layer. Left aside is what the
+released code trains by accident or never reads: LM head, two LayerNorms, the last rows of a table.
 """
 
 import argparse
@@ -49,8 +49,8 @@ SHARING = {"shared": "S", "layerb": "M", "none": "L"}
 SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
 RATES = ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout")
 GENERATOR_DROPOUT = 0.1  # hard-coded there
-NOWHERE = 25  # as the first layer that gets anything: behind the 24 of RoBERTa-large
-# what the released code accepts and ours has no equal of, with the only value that converts
+NOWHERE = 25  # the first layer that gets prompts or adapters: behind the 24 of RoBERTa-large
+# their options without an equal here, and the only value that converts
 UNSUPPORTED = {"lphm": None, "lstm": False, "sbert": False, "reparameterization": "None"}
 
 Tensors = Mapping[str, Tensor]
@@ -61,13 +61,12 @@ Options = Mapping[str, Any]
 
 
 def our_options(args: Options) -> dict[str, Any]:
-    """Return the released code's arguments as options of ``roberta_idpg``; raise ValueError for what has no equal."""
+    """Return the released code's arguments as options of ``roberta_idpg``; raise ValueError for one without equal."""
     for name, value in UNSUPPORTED.items():
         if args.get(name, value) not in (value, None):
             raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, which has no equal here")
     layers = args.get("encoder_layers")
-    # a size that is not a number is refused with the others
-    last = layers if isinstance(layers, int) else NOWHERE - 1
+    last = layers if isinstance(layers, int) else NOWHERE - 1  # another type is refused with the other options
     for name in ("adapter_insert_layer", "middle_prompt_insert_layer"):
         if 1 < args.get(name, NOWHERE) <= last:
             raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, only 1 and {NOWHERE} convert")
@@ -87,14 +86,15 @@ def our_options(args: Options) -> dict[str, Any]:
 
 
 def _adapter_options(args: Options) -> dict[str, Any]:
-    if args.get("add_suffix"):
-        raise ValueError("trained with prompts and adapters together, which is not converted")
+    arch = args["adapter_arch"]
+    if args.get("add_suffix") or arch not in ("houlsby", "compacter"):
+        beside = " beside prompts" if args.get("add_suffix") else ""
+        raise ValueError(f"trained with --adapter-arch {arch}{beside}, which has no equal here")
     ours = {"adapter_hidden_size": args["adapter_bottleneck_dim"], "adapter_dropout": args["dropout"]}
-    if args["adapter_arch"] == "compacter":
-        return {**ours, "method": "compacter", "compacter_n": args["compacter_n"]}
-    if args["adapter_arch"] != "houlsby":
-        raise ValueError(f"trained with --adapter-arch {args['adapter_arch']}, which has no equal here")
-    return {**ours, "method": "adapter"}
+    return {
+        **ours,
+        **({"method": "adapter"} if arch == "houlsby" else {"method": arch, "compacter_n": args["compacter_n"]}),
+    }
 
 
 def _generator_options(args: Options, everywhere: bool) -> dict[str, Any]:
@@ -122,13 +122,13 @@ def _generator_options(args: Options, everywhere: bool) -> dict[str, Any]:
 
 
 def _rows(table: Tensor, options: Options) -> Tensor:
-    """A table of all layers' rows -> places x rows x d."""
+    """Return a table of all layers' rows as places x rows x d."""
     rows = options["prompt_length"] * (2 if options.get("prompt_insertion") == "key-value-input" else 1)
     return table.reshape(-1, rows, options["encoder_embed_dim"])
 
 
 def task_prompts(flat: Tensors, options: Options) -> dict[str, Tensor]:
-    """Prompt tuning and P-tuning v2; of the latter's table the last rows are never read."""
+    """Prompt tuning and P-tuning v2, of whose table the last rows are never read."""
     table = flat["suffix_embed.weight"]
     if options["prompt_layers"] == "all":
         read = len(flat["middle_prompt.weight"]) - len(table)
@@ -137,7 +137,7 @@ def task_prompts(flat: Tensors, options: Options) -> dict[str, Tensor]:
 
 
 def dense_generator(flat: Tensors, options: Options) -> dict[str, Tensor]:
-    biases = ("generation_out_proj.bias", "middle_generation_out_proj_b.weight")  # its own, or those of all layers
+    biases = ("generation_out_proj.bias", "middle_generation_out_proj_b.weight")  # of one layer, or of all
     return {
         "generators.0.down": flat["generation_dense.weight"].T,
         "generators.0.up": flat["generation_out_proj.weight"].T,
@@ -174,17 +174,15 @@ def phm_generator(flat: Tensors, options: Options) -> dict[str, Tensor]:
 
 
 def _layer_norms(flat: Tensors, options: Options) -> dict[str, Tensor]:
-    """Those of Table 7; the file has them even where nothing reads them."""
-    norms = (  # theirs, ours, the option
-        ("residual_layer_norm", "residual_layer_norm", "generator_residual"),
-        ("generator_layer_norm", "prompt_layer_norm", "generator_layer_norm"),
-    )
-    read = [(theirs, ours) for theirs, ours, option in norms if options[option]]
-    return {f"{ours}.{part}": flat[f"{theirs}.{part}"] for theirs, ours in read for part in ("weight", "bias")}
+    """Those of Table 7 that an option switches on; the file has them always."""
+    read = {"residual_layer_norm": "residual_layer_norm"} if options["generator_residual"] else {}
+    if options["generator_layer_norm"]:
+        read["generator_layer_norm"] = "prompt_layer_norm"
+    return {f"{ours}.{part}": flat[f"{theirs}.{part}"] for theirs, ours in read.items() for part in ("weight", "bias")}
 
 
 def houlsby_adapters(flat: Tensors, options: Options) -> dict[str, Tensor]:
-    """Theirs are an entry for each layer; ours are stacks, attention's adapter before the feed-forward's."""
+    """Stack their entries of each layer, attention's adapter before the feed-forward's."""
     layers = range(options["encoder_layers"])
     modules = [f"middle_adapter_MLP{which}.{layer}" for layer in layers for which in ("2", "")]
     parts = {"down": "0.weight", "up": "2.weight", "down_bias": "0.bias", "up_bias": "2.bias"}
@@ -193,7 +191,7 @@ def houlsby_adapters(flat: Tensors, options: Options) -> dict[str, Tensor]:
 
 
 def compacters(flat: Tensors, options: Options) -> dict[str, Tensor]:
-    """Theirs are n entries for each adapter, the feed-forward's before attention's."""
+    """Stack their n entries of each adapter, of which the feed-forward's come before attention's."""
     n = options["compacter_n"]
     order = [2 * layer + which for layer in range(options["encoder_layers"]) for which in (1, 0)]
 
@@ -217,7 +215,7 @@ KINDS: dict[str, Callable[[Tensors, Options], dict[str, Tensor]]] = {  # by a te
 
 
 def method_tensors(theirs: Tensors, options: Options) -> dict[str, Tensor]:
-    """The method's parameters (or their gradients) under our names."""
+    """Return the method's parameters (or their gradients) under our names."""
     flat = {name[len(STACK) :]: value for name, value in theirs.items() if name.startswith(STACK)}
     for name, convert_kind in KINDS.items():
         if name in flat:
@@ -228,21 +226,18 @@ def method_tensors(theirs: Tensors, options: Options) -> dict[str, Tensor]:
 
 
 def our_state(theirs: Tensors, options: Options) -> dict[str, Tensor]:
-    """A whole released state dict under our names; fairseq itself renames what is left of its older ones."""
-    state = {name: value for name, value in theirs.items() if ENCODER.match(name) and STRAY not in name}
-    state.update({name: value for name, value in theirs.items() if name.startswith("classification_heads.")})
-    return {**state, **{f"method.{name}": value for name, value in method_tensors(theirs, options).items()}}
-
-
-# --- the command ----------------------------------------------------------------------------------
+    """Return a released state dict under our names; fairseq itself renames its older ones."""
+    copied = [name for name in theirs if ENCODER.match(name) and STRAY not in name or name.startswith(HEADS)]
+    ours = {f"method.{name}": value for name, value in method_tensors(theirs, options).items()}
+    return {**{name: theirs[name] for name in copied}, **ours}
 
 
 def configuration(args: dict[str, Any], classes: int, backbone: str | None, what: str) -> DictConfig:
-    """The configuration of a run that would train what SRC, named by ``what``, holds."""
+    """Return the configuration of a run that would train SRC, which errors name as ``what``."""
     options = typed(our_options(args), declared(RobertaIDPGConfig), what)
-    kept = {name: args[name] for name in ("init_token", "separator_token", "max_positions")}
-    kept["prompt_position"] = args.get("insert_position", 0)
-    task = typed(kept, declared(SentencePredictionIDPGConfig), what)
+    task_options = {name: args[name] for name in ("init_token", "separator_token", "max_positions")}
+    task_options["prompt_position"] = args.get("insert_position", 0)
+    task = typed(task_options, declared(SentencePredictionIDPGConfig), what)
     parser = fairseq_options.get_training_parser()
     command = ". --task sentence_prediction_idpg --arch roberta_idpg --criterion sentence_prediction"
     cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, command.split()))
@@ -257,7 +252,7 @@ def configuration(args: dict[str, Any], classes: int, backbone: str | None, what
 
 
 def build_model(cfg: DictConfig, symbols: int, classes: int) -> RobertaIDPGModel:
-    """The model, with random weights and a dictionary of the right size."""
+    """Build the model, with random weights and a dictionary of the right size."""
     dictionary = Dictionary()
     for number in range(symbols - len(dictionary)):
         dictionary.add_symbol(f"symbol{number}")
@@ -282,24 +277,16 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
         model = build_model(cfg, symbols, classes)
         if path is not None:
             model.load_backbone(read_backbone(path))
-        missing = [name for name in model.state_dict() if name.startswith(("method.", HEADS)) and name not in state]
-        if missing:
-            raise LookupError(f"it has nothing of {missing[0]}")
         model.load_state_dict(state, strict=True)
     except (InputError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise InputError(f"SRC {source} cannot be converted: {error}; give a checkpoint of the released code") from None
-    history = {
-        "criterion_name": "SentencePredictionCriterion",
-        "optimizer_name": "FairseqAdam",
-        "lr_scheduler_state": {"best": None},
-        "num_updates": 0,
-    }
+    names = {"criterion_name": "SentencePredictionCriterion", "optimizer_name": "FairseqAdam"}
     checkpoint = {
         "args": None,
         "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
         "model": model.state_dict(),
         "criterion": None,
-        "optimizer_history": [history],
+        "optimizer_history": [{**names, "lr_scheduler_state": {"best": None}, "num_updates": 0}],
         "task_state": {},
         "extra_state": {},
         "last_optimizer_state": None,
@@ -309,7 +296,8 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
 
 @command_line("fairseq_idpg")
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="convert_released", description=(__doc__ or "").split("\n")[0])
+    description, _, example = (__doc__ or "").split("\n")[:3]
+    parser = argparse.ArgumentParser("convert_released", description=description, epilog=f"example: {example.strip()}")
     parser.add_argument("source", metavar="SRC.pt", type=named_path)
     parser.add_argument("target", metavar="DST.pt", type=named_path)
     parser.add_argument("--backbone", type=named_path, metavar="FILE", help="model.pt that SRC was trained on")

@@ -60,8 +60,6 @@ fi
 mkdir -p "$dest"
 work=$dest/.$name.tmp-$$
 trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
 mkdir "$work"
 
 echo "$url -> $target"

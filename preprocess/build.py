@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from .checksums import FOLDER_FACTS, sha256, write_checksums
-from .data_folder import CONTENT, joined, left_out_file, number_file
+from .data_folder import CONTENT, joined
 from .dictionary import UNKNOWN
 from .encoders import Encoder, load_encoder, vocab_folder
 from .errors import InputError, escaped
@@ -34,7 +34,7 @@ from .writing import check_only, new_folder
 CHUNK = 2000  # examples
 LONGEST_CHUNK = 1 << 20  # characters: fewer examples where these are long
 SHOWN = 5  # malformed lines on the terminal; the log has all
-COLUMNS = ("split", "examples", "tokens", "unknown", f">{MAX_POSITIONS}", "truncated", "empty", "malformed")
+COUNTS = ("unknown", f">{MAX_POSITIONS}", "truncated", "empty", "malformed")
 Encoded = list["tuple[np.ndarray, np.ndarray]"]  # ids and lengths of each input
 
 
@@ -64,13 +64,9 @@ def build(args: argparse.Namespace, arguments: Sequence[str]) -> Path:
     return target
 
 
-# --- the parts of the folder ----------------------------------------------------------------------
-
-
 def write_split(split: Split, labels: Labels, encoder: Encoder, args: argparse.Namespace, folder: Path) -> None:
     """Write ``folder/{input0,input1}``, and ``number``, ``question`` and ``left_out`` if need be; add the labels."""
     writers: list[IndexedWriter] = []
-    numbered = 0
     rows_of_split = split.rows()
     if sys.stderr.isatty():
         from tqdm import tqdm  # slow to load, and only for a terminal
@@ -85,18 +81,18 @@ def write_split(split: Split, labels: Labels, encoder: Encoder, args: argparse.N
             labels.add(split.name, split.source.name, rows)
             _write_inputs(split, encoded, writers, args.max_length)
             numbers = [f"{row.number}\n" for row in rows if row.number is not None]
-            numbered += len(numbers)
-            _append(folder / number_file(split.name), numbers)
+            split.counts["number"] += len(numbers)
+            _append(folder / f"number/{split.name}.txt", numbers)
             questions = [question_line(row.question, row.answer) for row in rows if row.question is not None]
             _append(folder / question_file(split.name), questions)
     if split.passes == 1:
         pairs = len(split.descriptions) or 1  # examples that --efl makes of a row
-        _append(folder / left_out_file(split.name), [f"{rows * pairs} {line}\n" for rows, line in split.left_out])
-    if not split.examples:
+        _append(folder / f"left_out/{split.name}.txt", [f"{rows * pairs} {line}\n" for rows, line in split.left_out])
+    if not split.counts["examples"]:
         first = "".join(f" (line {line}: {reason})" for line, reason in split.malformed[:1])
         raise InputError(f"{split.source.name} has no examples{first}: name another file, or leave out {split.name}")
-    for what, count in (("label", len(labels.splits[split.name])), ("number", numbered)):
-        if count not in (0, split.examples):
+    for what, count in (("label", len(labels.splits[split.name])), ("number", split.counts["number"])):
+        if count not in (0, split.counts["examples"]):
             raise InputError(f"{split.source.name} has a {what} in some lines only: give every line its own")
 
 
@@ -126,11 +122,10 @@ def _write_inputs(split: Split, encoded: Encoded, writers: Sequence[IndexedWrite
         empty = empty | (lengths == 1)
         writers[number].write(ids, lengths)
         split.tokens[number] += len(ids)
-        split.unknown += int((ids == UNKNOWN).sum())
-    split.examples += examples
-    split.too_long += int((joined_lengths > MAX_POSITIONS).sum())
-    split.truncated += int(cut.sum())
-    split.empty += int(empty.sum())
+        split.counts["unknown"] += int((ids == UNKNOWN).sum())
+    too_long = joined_lengths > MAX_POSITIONS
+    counts = {"examples": examples, COUNTS[1]: too_long.sum(), "truncated": cut.sum(), "empty": empty.sum()}
+    split.counts.update({name: int(count) for name, count in counts.items()})
 
 
 def truncate(ids: np.ndarray, lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
@@ -148,8 +143,6 @@ def _append(path: Path, lines: Sequence[str]) -> None:
             file.writelines(lines)
 
 
-# --- workers -------------------------------------------------------------------------------------
-
 _encoder: Encoder  # of a worker process
 
 
@@ -158,12 +151,8 @@ def _start_worker(bpe: str, vocab: Path) -> None:
     _encoder = load_encoder(bpe, vocab)
 
 
-def _encode(inputs: list[list[str]]) -> Encoded:
-    return [_encoder.encode(lines) for lines in inputs]
-
-
-def _inputs(rows: Sequence[Row]) -> list[list[str]]:
-    return [list(column) for column in zip(*(row.texts for row in rows))]
+def _encode(texts: Sequence[tuple[str, ...]], encoder: Encoder | None = None) -> Encoded:
+    return [(encoder or _encoder).encode(column) for column in zip(*texts)]
 
 
 def encode_stream(
@@ -172,7 +161,7 @@ def encode_stream(
     """Yield each chunk with its ids, in order; with several workers only a few chunks are under way at a time."""
     if args.workers == 1:
         for rows in chunks:
-            yield rows, [encoder.encode(lines) for lines in _inputs(rows)]
+            yield rows, _encode([row.texts for row in rows], encoder)
         return
     import multiprocessing  # these two are slow to load
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -181,7 +170,7 @@ def encode_stream(
     under_way: deque[tuple[list[Row], Future]] = deque()
     with ProcessPoolExecutor(args.workers, context, _start_worker, (args.bpe, args.vocab)) as pool:
         for rows in chunks:
-            under_way.append((rows, pool.submit(_encode, _inputs(rows))))
+            under_way.append((rows, pool.submit(_encode, [row.texts for row in rows])))
             if len(under_way) > 2 * args.workers:
                 rows, future = under_way.popleft()
                 yield rows, future.result()
@@ -189,16 +178,14 @@ def encode_stream(
             yield rows, future.result()
 
 
-# --- its summary and records -----------------------------------------------------------------------
-
-
 def summary(splits: Sequence[Split], labels: Labels) -> str:
-    """Return a table of the splits, the labels, what is trained and judged on, and the first malformed lines."""
-    rows: list[tuple[str, ...]] = [COLUMNS]
+    """Return a table of the splits, lines about labels and splits, and the first malformed lines."""
+    rows: list[tuple[str, ...]] = [("split", "examples", "tokens", *COUNTS)]
     for split in splits:
         tokens = " + ".join(f"{count:,}" for count in split.tokens)
-        counts = (split.unknown, split.too_long, split.truncated, split.empty, len(split.malformed))
-        rows.append((split.name, f"{split.examples:,}", tokens, *(f"{count:,}" for count in counts)))
+        split.counts["malformed"] = len(split.malformed)
+        numbers = (f"{split.counts[name]:,}" for name in COUNTS)
+        rows.append((split.name, f"{split.counts['examples']:,}", tokens, *numbers))
     lines = [*aligned(rows, left=()), *labels.described()]
     # which training splits fairseq-train joins, and which it reads by name alone
     trained = [split.name for split in splits if split.is_train]
@@ -220,7 +207,7 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
             rest = f"; and {len(bad) - SHOWN} more (preprocess.log)" if len(bad) > SHOWN else ""
             lines.append(f"{split.source.name}: skipped {shown}{rest}")
         if split.csv_quoted:
-            what = f"{len(split.csv_quoted):,} lines, the first {min(split.csv_quoted)}, have a text quoted as in csv"
+            what = f"{len(split.csv_quoted):,} lines, the first {split.csv_quoted[0]}, have a text quoted as in csv"
             remedy = "its quotes are kept; if they are not the text's, save the file with commas and give --from-csv"
             lines.append(f"{split.source.name}: {what}; {remedy}")
     return "\n".join(map(escaped, lines))
@@ -262,8 +249,8 @@ def write_records(
 
 def installed_versions(names: Iterable[str]) -> dict[str, str]:
     """Return the versions of those packages that are installed."""
-    found = {}
+    versions = {}
     for name in names:
         with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions

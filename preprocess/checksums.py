@@ -1,6 +1,6 @@
 """SHA-256 of files, and ``DATA/sha256.txt``: those of a binarized folder, in the form of the command sha256sum.
 
-A flipped bit can leave a folder that reads well and says something else; only a record of its bytes tells.
+A folder with a flipped bit may read well and say something else; only checksums tell.
 """
 
 import errno
@@ -21,7 +21,7 @@ REMEDY = f"preprocess it again, or remove {RECORD} if you changed the folder you
 
 
 def regular(path: Path | str) -> Path | str:
-    """Return a file's path for ``open``; raise OSError for anything else, as a pipe's other end would be waited for."""
+    """Return a file's path for ``open``; raise OSError for a pipe and the like, whose other end ``open`` waits for."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return path
@@ -31,22 +31,23 @@ def sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
     with open(regular(path), "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
+        while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
 
 
 def content_digest(folder: Path, word_vectors: bool = False) -> str:
-    """SHA-256 of the texts, labels and questions in a binarized folder, and of the word vectors there."""
+    """Return the SHA-256 of a binarized folder's texts, labels and questions, and of its word vectors."""
     parts = ("input0", "input1", "label", "question", *(["glove"] if word_vectors else []))
-    found = (file for pattern in (*DATA, "glove/*.npy") for file in folder.glob(pattern))
-    files = sorted(file for file in found if file.parent.name in parts)
+    files = sorted(
+        file for pattern in (*DATA, "glove/*.npy") for file in folder.glob(pattern) if file.parent.name in parts
+    )
     digests = [f"{file.parent.name}/{file.name} {sha256(file)}" for file in files]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
 def write_checksums(folder: Path) -> None:
-    """Record what ``folder`` holds: texts, labels, numbers and questions; word vectors have a record of their own."""
+    """Record the texts, labels, numbers and questions of ``folder``; word vectors have another record."""
     covered = (*DATA, "*/*.idx", "number/*.txt", "left_out/*.txt", FOLDER_FACTS)
     files = sorted(file for pattern in covered for file in folder.glob(pattern))
     lines = [f"{sha256(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
@@ -54,24 +55,22 @@ def write_checksums(folder: Path) -> None:
 
 
 def read_checksums(folder: Path) -> dict[str, str] | None:
-    """Return {"input0/train.bin": digest}, or None for a folder without a record, as fairseq-preprocess makes them."""
+    """Return {"input0/train.bin": digest}; None for a folder without a record, such as fairseq-preprocess makes."""
     path = folder / RECORD
     if not path.is_file():
         return None
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
-    found = [LINE.fullmatch(line) for line in lines]
-    if not found or None in found:
+    matches = [LINE.fullmatch(line) for line in lines]
+    if not matches or None in matches:
         raise InputError(f"{path} is not 'checksum  file' in each line: {REMEDY}")
-    return {match[2]: match[1] for match in found if match}
+    return {match[2]: match[1] for match in matches if match}
 
 
 def compare(folder: Path, files: Iterable[str], record: dict[str, str] | None) -> None:
-    """Raise InputError unless ``files`` are those that ``record`` names and hold what it says."""
-    if record is None:
-        return
-    for name in files:
+    """Raise InputError unless ``files`` have the checksums of ``record``."""
+    for name in files if record is not None else ():
         path = folder / name
-        found = sha256(path) if path.is_file() else None
-        if found is None or record.get(name) != found:
-            what = "is missing" if found is None else "is not what preprocess wrote"
+        digest = sha256(path) if path.is_file() else None
+        if digest is None or (record or {}).get(name) != digest:
+            what = "is missing" if digest is None else "is not what preprocess wrote"
             raise InputError(f"{path} {what}: {REMEDY}")

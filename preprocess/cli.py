@@ -60,8 +60,8 @@ def check(args: argparse.Namespace) -> None:
     known = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
     sources = [flag_name(name) for name in known if getattr(args, name)]
     if len(sources) != 1:
-        given = f"not {' and '.join(sources)}" if sources else "none was given"
-        raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {given}")
+        named = f"not {' and '.join(sources)}" if sources else "none was given"
+        raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {named}")
     scores, own_data = args.regression is not None, "data of your own (--from-...)"
     for present, option, goes_with in (
         (args.raw and args.text_columns, "--text-columns", own_data),

@@ -1,9 +1,9 @@
 """A binarized sentence-prediction folder, read back: ``DATA/{input0,input1,label,number,question}``.
 
-A split is checked once, whole, before anything is made of it (``check_split``). What passes is read by fairseq without
-an error and means what its dictionaries say: rows follow one another up to the end of the file, hold ids of the
+``check_split`` checks a whole split once, before anything is made of it. fairseq reads what passes without an error,
+and its ids mean what the dictionaries say: rows follow one another up to the end of the file, hold ids of the
 vocabulary and end with ``</s>``; every example has one label of label/dict.txt, or a finite score; all parts have as
-many examples; and where the folder keeps checksums, its files are those that were written.
+many examples; and where the folder has checksums, its files are those that were written.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .checksums import FOLDER_FACTS, RECORD, REMEDY, compare, read_checksums, sha256
+from .checksums import FOLDER_FACTS, RECORD, compare, read_checksums, sha256
 from .dictionary import EOS, MASK, SPECIAL, read_dictionary, read_labels
 from .errors import InputError
 from .indexed import AGAIN, IndexedRows
@@ -33,10 +33,8 @@ CONTENT = (  # patterns of all files that such a folder has, ours or fairseq-pre
 class DataFolder:
     """What is in a folder that this package or fairseq-preprocess made; raise InputError where it is damaged.
 
-    ``inputs``: ("input0",) or ("input0", "input1"); ``splits``: train, valid, valid1 ..., test ..., then others;
-    ``regression``: whether labels are numbers (default: whether there is a file of such); ``label_names``: the classes
-    in the order of their ids; ``vocabulary``: V, symbols with <mask>; ``record``: checksums, None where none were
-    written; ``checked``: examples of each split whose files ``check_split`` has read.
+    ``regression``: whether labels are numbers (default: whether there is a file of such); ``splits``: train, valid,
+    valid1 ..., test ..., then others; ``label_names``: the classes in the order of their ids.
     """
 
     def __init__(self, path: Path, regression: bool | None = None):
@@ -46,24 +44,24 @@ class DataFolder:
         self.inputs = tuple(part for part in ("input0", "input1") if (path / part).is_dir())
         self.splits = sorted({file.stem for file in (path / "input0").glob("*.idx")}, key=place_of_split)
         self.regression = any((path / "label").glob("*.label")) if regression is None else regression
-        self.record = read_checksums(path)
+        self.record = read_checksums(path)  # None where there is no record
         self.symbols = read_dictionary(path / "input0" / "dict.txt")
-        self.vocabulary = len(self.symbols) + (MASK not in self.symbols)
-        second, of_labels = path / "input1" / "dict.txt", path / "label" / "dict.txt"
+        self.vocabulary = len(self.symbols) + (MASK not in self.symbols)  # V, with <mask>
+        second, label_dict = path / "input1" / "dict.txt", path / "label" / "dict.txt"
         if second.is_file() and read_dictionary(second) != self.symbols:
             raise InputError(f"{path}: input0/dict.txt and input1/dict.txt differ: preprocess the folder again")
-        self.label_names = read_labels(of_labels) if of_labels.is_file() else []
+        self.label_names = read_labels(label_dict) if label_dict.is_file() else []
         present = {f"{part}/dict.txt" for part in (*self.inputs, "label") if (path / part / "dict.txt").is_file()}
         recorded = {name for name in self.record or () if name == FOLDER_FACTS or name.endswith("/dict.txt")}
         compare(path, sorted(present | recorded), self.record)
-        self.checked: dict[str, int] = {}
+        self.checked: dict[str, int] = {}  # examples of each split that ``check_split`` has read
 
     def joined(self, split: str) -> list[str]:
-        """The splits that fairseq reads as one training set, see ``joined``."""
+        """Return the splits that fairseq reads as one training set, see ``joined``."""
         return joined(split, self.splits)
 
     def rows(self, part: str, split: str) -> IndexedRows:
-        """Token ids of one sentence of each example, ``</s>`` at the end of each row."""
+        """Return the token ids of one sentence of each example, each row with ``</s>`` at its end."""
         if split not in self.splits:
             raise InputError(f"{self.path} has no split {split}: it has {', '.join(self.splits)}")
         return IndexedRows(self.path / part / split)
@@ -72,33 +70,33 @@ class DataFolder:
         return (self.path / self.label_file(split)).exists()  # whatever is there is read, or refused by its name
 
     def label_file(self, split: str) -> str:
-        """Where the labels of a split are, or would be: "label/train.idx" or "label/train.label"."""
+        """Return where labels of a split are: "label/train.idx" or "label/train.label"."""
         return f"label/{split}.{'label' if self.regression else 'idx'}"
 
     def classes(self, split: str) -> np.ndarray:
-        """N, the class of each example, counted from 0."""
+        """Return N, the class of each example, counted from 0."""
         rows = IndexedRows(self.path / "label" / split)
         return rows.ids[rows.starts].astype(np.int64) - len(SPECIAL)
 
     def targets(self, split: str) -> list[str]:
-        """N, the number of each example as it stands in the file, for regression."""
+        """Return N, the score of each example as it stands in the file."""
         lines = (self.path / self.label_file(split)).read_text(encoding="utf-8", errors="replace").split("\n")
         return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
 
     def numbers(self, split: str) -> list[tuple[int, ...]] | None:
-        """N, the numbers that each example of a test set has in its benchmark; None where the folder has none."""
-        return self._parsed(number_file(split), parse_numbers, "numbers")
+        """Return N, the numbers that a test set's examples have in its benchmark; None where the folder has none."""
+        return self._parsed(f"number/{split}.txt", parse_numbers)
 
     def left_out(self, split: str) -> list[tuple[int, ...]]:
-        """Lines of a split's raw file that gave no example: for each, the examples before it, and its number."""
-        return self._parsed(left_out_file(split), parse_numbers, "numbers") or []
+        """Return the lines of a split's raw file without an example: the examples before each, and its number."""
+        return self._parsed(f"left_out/{split}.txt", parse_numbers) or []
 
     def questions(self, split: str) -> Questions | None:
-        """Which question each example of a split answers; None where examples are no answers."""
-        return self._parsed(question_file(split), parse_questions, "questions")
+        """Return which question each example of a split answers; None where examples are not answers."""
+        return self._parsed(question_file(split), parse_questions)
 
     def facts(self) -> dict[str, Any]:
-        """What ``preprocess.json`` says; nothing where there is none."""
+        """Return ``preprocess.json``; {} where there is no such file."""
         record = self.path / FOLDER_FACTS
         try:
             facts = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
@@ -108,8 +106,8 @@ class DataFolder:
             raise InputError(f"{record} is damaged: preprocess the folder again")
         return facts
 
-    def _parsed(self, name: str, parse: Callable[[list[str]], Parsed], what: str) -> Parsed | None:
-        """What ``parse`` makes of the lines of a file; None where there is none, and none was recorded."""
+    def _parsed(self, name: str, parse: Callable[[list[str]], Parsed]) -> Parsed | None:
+        """Return what ``parse`` makes of a file's lines; None where there is no file, and none was recorded."""
         if not (self.path / name).is_file() and name not in (self.record or ()):
             return None
         compare(self.path, [name], self.record)
@@ -119,11 +117,11 @@ class DataFolder:
                 return parse(lines)
         except (OSError, ValueError, OverflowError):
             pass
-        raise InputError(f"{self.path / name} is damaged, or holds something else than {what}: preprocess it again")
+        raise InputError(f"{self.path / name} is damaged: preprocess the folder again")
 
 
 def joined(split: str, splits: Collection[str]) -> list[str]:
-    """What fairseq reads as one training set: train, train1, train2 ..., up to the first that is not in ``splits``."""
+    """Return what fairseq reads as one training set: train, train1 ... up to the first that is not in ``splits``."""
     numbered = (f"{split}{number}" for number in itertools.count(1))
     return [split, *itertools.takewhile(splits.__contains__, numbered)]
 
@@ -132,44 +130,28 @@ def parse_numbers(lines: list[str]) -> list[tuple[int, ...]]:
     return [tuple(map(int, line.split(" "))) for line in lines]
 
 
-def left_out_file(split: str) -> str:
-    """Where the lines of a split that gave no example are: "left_out/test.txt"."""
-    return f"left_out/{split}.txt"
-
-
-def number_file(split: str) -> str:
-    """Where the benchmark's numbers of a test set are: "number/test.txt"."""
-    return f"number/{split}.txt"
-
-
 def place_of_split(name: str) -> tuple[int, str]:
-    """Sort train, valid, valid1, test and then whatever else there is."""
+    """Sort train, valid, valid1, test, and then other names."""
     kind = name.rstrip("0123456789")
     return KINDS.index(kind) if kind in KINDS else len(KINDS), name
 
 
-# --- what a split holds ----------------------------------------------------------------------------
-
-
 def class_counts(data: DataFolder, split: str) -> dict[str, int]:
-    """Examples of each class, in the order of the class ids."""
+    """Return the examples of each class, in the order of the class ids."""
     check_split(data, split)
     counts = np.bincount(data.classes(split), minlength=len(data.label_names))
     return dict(zip(data.label_names, counts.tolist()))
 
 
 def token_digests(data: DataFolder, split: str) -> dict[str, str]:
-    """SHA-256 of the token file of each sentence: {"input0/train.bin": ...}."""
+    """Return the SHA-256 of each sentence's token file: {"input0/train.bin": ...}."""
     return {name: sha256(data.path / name) for name in (f"{part}/{split}.bin" for part in data.inputs)}
 
 
 def check_split(data: DataFolder, split: str) -> int:
-    """Return N, the examples of a split, whose files are read and checked the first time only."""
+    """Return N, the examples of a split; read and check its files the first time only."""
     if split in data.checked:
         return data.checked[split]
-    for name in data.record or ():
-        if Path(name).stem == split and not (data.path / name).exists():
-            raise InputError(f"{data.path / name} is missing: {REMEDY}")
     for part in (*data.inputs, "label"):
         if (data.path / part / split).exists():
             raise InputError(f"{data.path / part / split} beside {split}.idx would be raw text to fairseq: remove it")
@@ -184,20 +166,21 @@ def check_split(data: DataFolder, split: str) -> int:
     if len(set(counts.values())) > 1:
         described = ", ".join(f"{part} {count}" for part, count in counts.items())
         raise InputError(f"{data.path} {split} has different numbers of examples ({described}): preprocess it again")
-    compare(data.path, files, data.record)
+    # recorded files too: one that is missing, such as labels, would seem not to be wanted
+    recorded = [name for name in data.record or () if Path(name).stem == split]
+    compare(data.path, dict.fromkeys([*files, *recorded]), data.record)
     data.checked[split] = counts["input0"]
     return counts["input0"]
 
 
 def _check_rows(data: DataFolder, part: str, split: str, wrong: np.ndarray, reason: str) -> None:
-    """Raise InputError for the first of N examples that is wrong."""
     if wrong.any():
         example = int(wrong.argmax()) + 1
         raise InputError(f"{data.path / part / split}.bin example {example} {reason}: {AGAIN}")
 
 
 def _check_sentences(data: DataFolder, part: str, split: str) -> int:
-    """Return N; every row ends with ``</s>`` and holds ids of the vocabulary; no text becomes <s> or <pad>."""
+    """Return N; raise InputError unless every row ends with ``</s>``, and has ids of the vocabulary that text has."""
     rows = data.rows(part, split)
     if len(rows):
         _check_rows(data, part, split, rows.ids[rows.starts + rows.lengths - 1] != EOS, "does not end with </s>")
@@ -208,24 +191,24 @@ def _check_sentences(data: DataFolder, part: str, split: str) -> int:
 
 
 def _check_classes(data: DataFolder, split: str) -> int:
-    """Return N; every row is one label of label/dict.txt and ``</s>``."""
+    """Return N; raise InputError unless every row is one label of label/dict.txt and ``</s>``."""
     rows = IndexedRows(data.path / "label" / split)
     if len(rows):
-        labels, ends = rows.ids[rows.starts].astype(np.int64) - len(SPECIAL), rows.ids[rows.starts + rows.lengths - 1]
+        labels, ends = data.classes(split), rows.ids[rows.starts + rows.lengths - 1]
         strange = (rows.lengths != 2) | (labels < 0) | (labels >= len(data.label_names)) | (ends != EOS)
         _check_rows(data, "label", split, strange, "is not one label of label/dict.txt")
     return len(rows)
 
 
 def _check_scores(data: DataFolder, split: str) -> int:
-    """Return N; every line is a finite number."""
+    """Return N; raise InputError unless every line is a finite number."""
     lines = data.targets(split)
     for number, line in enumerate(lines, start=1):
         try:
-            finite = math.isfinite(float(line))
+            if math.isfinite(float(line)):
+                continue
         except ValueError:
-            finite = False
-        if not finite:
-            where = f"{data.path / data.label_file(split)} line {number}"
-            raise InputError(f"{where}: {line[:60]!r} is not a score, a finite number: correct it")
+            pass
+        where = f"{data.path / data.label_file(split)} line {number}"
+        raise InputError(f"{where}: {line[:60]!r} is not a score, a finite number: correct it")
     return len(lines)

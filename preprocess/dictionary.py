@@ -25,14 +25,14 @@ def read_dictionary(path: Path) -> list[str]:
 
 @lru_cache(maxsize=4)
 def _symbols(path: Path, text: str) -> tuple[str, ...]:
-    """Those of a file that was read: a process looks at the same one several times."""
+    """Parse the text of a dict.txt once, though a process looks at the same one several times."""
     lines = text.removesuffix("\n").split("\n") if text else []
     symbols, seen = list(SPECIAL), set(SPECIAL)
     for number, line in enumerate(lines, start=1):
         symbol, space, count = line.rstrip().replace(OVERWRITE, "").rpartition(" ")
-        again = symbol in seen and OVERWRITE not in line
-        if again or not space or "\0" in line or not (count.isascii() and count.isdigit()):
-            what = f"{symbol!r} stands there a second time" if again else f"{line[:60]!r} is not 'symbol count'"
+        repeated = symbol in seen and OVERWRITE not in line
+        if repeated or not space or "\0" in line or not (count.isascii() and count.isdigit()):
+            what = f"{symbol!r} stands there a second time" if repeated else f"{line[:60]!r} is not 'symbol count'"
             raise InputError(f"{path} line {number}: {what}: take the dict.txt that came with the model")
         symbols.append(symbol)
         seen.add(symbol)
@@ -40,18 +40,18 @@ def _symbols(path: Path, text: str) -> tuple[str, ...]:
 
 
 def label_dictionary(labels: Sequence[str], counts: Sequence[int]) -> str:
-    """``label/dict.txt`` as fairseq-preprocess writes it, for labels in the order of their ids."""
+    """Return ``label/dict.txt`` as fairseq-preprocess writes it, for labels in the order of their ids."""
     fillers = -(len(SPECIAL) + len(labels)) % 8  # fairseq fills its dictionaries up to a multiple of 8
     lines = [f"{label} {count}\n" for label, count in zip(labels, counts)]
     return "".join(lines + [f"{FILLER}{number:04d} 0\n" for number in range(fillers)])
 
 
 def read_labels(path: Path) -> list[str]:
-    """Return the labels of a ``label/dict.txt``, in the order of their ids (from 4 on), up to those that fill it up."""
+    """Return the labels of a ``label/dict.txt`` in the order of their ids (from 4 on), without fairseq's fillers."""
     symbols = read_dictionary(path)[len(SPECIAL) :]
     return list(takewhile(lambda symbol: not symbol.startswith(FILLER), symbols))
 
 
 def by_frequency(counts: dict[str, int]) -> list[str]:
-    """Labels as fairseq orders them: the most frequent first, equally frequent ones alphabetically."""
+    """Return labels in fairseq's order: the most frequent first, equally frequent ones alphabetically."""
     return sorted(counts, key=lambda label: (-counts[label], label))

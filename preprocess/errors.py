@@ -22,19 +22,19 @@ class InputError(Exception):
 
 
 def find_input_error(text: str) -> str | None:
-    """The message of the InputError that a traceback ends with, also one within the message of another; or None."""
-    _, found, message = f"\n{text.strip()}".rpartition(f"\n{InputError.__module__}.{InputError.__qualname__}: ")
-    return message if found and "\nTraceback (" not in message else None
+    """Return the message of the InputError that a traceback ends with, also within another's message; or None."""
+    _, name, message = f"\n{text.strip()}".rpartition(f"\n{InputError.__module__}.{InputError.__qualname__}: ")
+    return message if name and "\nTraceback (" not in message else None
 
 
 @contextlib.contextmanager
 def command_line(program: str, unfinished: str = "nothing written") -> Iterator[None]:
-    """Around a command: bad input, or what the system refuses, becomes one line on stderr and status 1.
+    """Turn the errors of a command, bad input or what the system refuses, into one line on stderr and status 1.
 
     The line begins with ``program``, and ends with ``unfinished`` after an interruption or a refusal of the system.
     """
     end_at_once()
-    # labels and file names that the encoding of standard output has no characters for are printed as Python writes them
+    # where standard output cannot encode a label or file name, print the escapes that Python writes
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -44,7 +44,7 @@ def command_line(program: str, unfinished: str = "nothing written") -> Iterator[
         line = str(error)
     except KeyboardInterrupt:
         line = f"interrupted; {unfinished}"
-    except BrokenPipeError:  # the reader of our output has gone, as in "| head"
+    except BrokenPipeError:  # the reader of the output has ended, as in "| head"
         sys.stdout = open(os.devnull, "w")
         sys.exit(1)
     except OSError as error:
@@ -54,39 +54,39 @@ def command_line(program: str, unfinished: str = "nothing written") -> Iterator[
 
 
 def end_at_once() -> None:
-    """Spare the end of this process a search for garbage in what torch and fairseq are: one to two seconds."""
+    """Skip the search for garbage in torch and fairseq at the end of the process: it takes one to two seconds."""
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
 
 
 def did_you_mean(name: str, known: Iterable[str], any_case: bool = False) -> str:
-    """What an error says where one of the known names is near; ``any_case``: in upper and lower case it is the same."""
+    """Return "did you mean ...? " where a known name is near, else ""; ``any_case``: ignore upper and lower case."""
     by_key = {each.lower() if any_case else each: each for each in known}
     near = get_close_matches(name.lower() if any_case else name, by_key, 1)
     return f"did you mean {by_key[near[0]]}? " if near else ""
 
 
 def reason_of(error: Exception, most: int | None = 200) -> str:
-    """What another library says of an error, on one line and cut to ``most`` characters, for a line of ours."""
+    """Return an error of another library on one line, cut to ``most`` characters."""
     return " ".join(str(error).split())[:most]
 
 
 def one_line(message: str) -> str:
-    """A message on one line, see ``shown``."""
+    """Return a message on one line, see ``shown``."""
     return shown(" ".join(message.split()))
 
 
 def shown(text: str) -> str:
-    """What a terminal may be sent of a text from a file: ``escaped`` and ``shortened``."""
+    """Return a text from a file as a terminal may get it: ``escaped`` and ``shortened``."""
     return escaped(shortened(text))
 
 
 def escaped(text: str) -> str:
-    """A text with control characters as Python writes them; raw, they would be commands to a terminal."""
+    """Return a text with control characters as Python writes them: a terminal would obey raw ones."""
     return text if text.isprintable() else "".join(s if s.isprintable() else repr(s)[1:-1] for s in text)
 
 
 def shortened(text: str) -> str:
-    """Beginning and end of a text that is longer than ``LONGEST_SHOWN``."""
+    """Return a text, or the beginning and the end of one that is longer than ``LONGEST_SHOWN``."""
     half = LONGEST_SHOWN // 2
     return text if len(text) <= LONGEST_SHOWN else f"{text[: half - 5]} ... {text[-half:]}"

@@ -21,7 +21,7 @@ import numpy as np
 from .checksums import FOLDER_FACTS, write_checksums
 from .cli import check_task_name
 from .cli import main as build_task
-from .data_folder import CONTENT, DataFolder, check_split, left_out_file, token_digests
+from .data_folder import CONTENT, DataFolder, check_split, token_digests
 from .dictionary import read_dictionary
 from .errors import InputError
 from .flags import named_path, positive, random_seed
@@ -31,8 +31,6 @@ from .questions import Questions, question_file
 from .writing import check_only, new_folder, scratch_folder, sweep
 
 EXAMPLE = "example: python -m preprocess few-shot RTE --data data/RTE-bin --out few --k 100 --dev 1000 --seed 1 2"
-
-# --- which examples a seed chooses ----------------------------------------------------------------
 
 
 def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -55,12 +53,12 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
         return rest[:k], valid
     labels = data.classes("train")[rest]
     places = {name: np.flatnonzero(labels == number) for number, name in enumerate(data.label_names)}
-    name, fewest = min(((name, len(of_class)) for name, of_class in places.items()), key=lambda item: item[1])
+    name, fewest = min(((name, len(class_rows)) for name, class_rows in places.items()), key=lambda item: item[1])
     if fewest < k:
         what = f"has {fewest} training examples of class {name} beside the --dev {dev} of seed {seed}"
         remedy = f"--k can be {fewest} at most, or choose a smaller --dev"
         raise InputError(f"--k {k} --per-class: {data.path} {what}: {remedy}")
-    return rest[np.sort(np.concatenate([of_class[:k] for of_class in places.values()]))], valid
+    return rest[np.sort(np.concatenate([class_rows[:k] for class_rows in places.values()]))], valid
 
 
 def count_drawn(data: DataFolder) -> int:
@@ -74,8 +72,8 @@ def rows_of(questions: Questions, drawn: np.ndarray) -> np.ndarray:
     # of each question its place among those drawn; the others come behind them and are cut off
     place = np.full(questions.count, len(drawn))
     place[drawn] = np.arange(len(drawn))
-    of_row = place[np.unique(questions.number, return_inverse=True)[1]]
-    return np.argsort(of_row, kind="stable")[: int((of_row < len(drawn)).sum())]
+    row_place = place[np.unique(questions.number, return_inverse=True)[1]]
+    return np.argsort(row_place, kind="stable")[: int((row_place < len(drawn)).sum())]
 
 
 def check_source(data: DataFolder) -> None:
@@ -106,9 +104,6 @@ def has_exchanged_pairs(data: DataFolder) -> bool:
     )
 
 
-# --- the folder -----------------------------------------------------------------------------------
-
-
 def few_shot(
     data: DataFolder, k: int, dev: int, seed: int, per_class: bool, out: Path, overwrite: bool = False
 ) -> None:
@@ -124,17 +119,13 @@ def few_shot(
         **{"sha256": token_digests(data, "train"), "train_rows": train.tolist(), "valid_rows": valid.tolist()},
     }
     with new_folder(out, overwrite) as folder:
-        copies = {FOLDER_FACTS: FOLDER_FACTS, left_out_file("valid"): left_out_file("test")}
-        for part in (*data.inputs, "label"):
-            (folder / part).mkdir()
-            copies[f"{part}/dict.txt"] = f"{part}/dict.txt"
-            for file in (data.path / part).glob("valid.*"):
-                copies[f"{part}/{file.name}"] = f"{part}/test{file.suffix}"
-        copies[question_file("valid")] = question_file("test")
-        for source, target in copies.items():
-            if (data.path / source).is_file():
-                (folder / target).parent.mkdir(exist_ok=True)
-                shutil.copyfile(data.path / source, folder / target)
+        files = [data.path / FOLDER_FACTS]
+        for part in (*data.inputs, "label", "left_out", "question"):
+            files += [data.path / part / "dict.txt", *(data.path / part).glob("valid.*")]
+        for file in filter(Path.is_file, files):
+            target = folder / file.relative_to(data.path)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, target.with_name(file.name.replace("valid.", "test.")))
         take_rows(data, splits, folder)
         take_vectors(data, splits, folder)
         lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in record.items())
@@ -155,9 +146,9 @@ def take_rows(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> 
         if data.questions("train") is not None:
             questions = (data.path / question_file("train")).read_text(encoding="utf-8")
             lines[question_file(split)] = questions.split("\n")
-        for name, of_train in lines.items():
+        for name, train_lines in lines.items():
             (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text("".join(f"{of_train[row]}\n" for row in rows), encoding="utf-8")
+            (folder / name).write_text("".join(f"{train_lines[row]}\n" for row in rows), encoding="utf-8")
 
 
 def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
@@ -220,5 +211,5 @@ def write_samples(data: DataFolder, args: argparse.Namespace) -> None:
     tested = check_split(data, "valid")
     for folder, choice in folders.items():
         few_shot(data, *choice, folder, args.overwrite)
-        trained, chosen = (check_split(DataFolder(folder), split) for split in ("train", "valid"))
-        print(f"{folder}: train {trained}, valid {chosen}, test {tested} examples")
+        trained, validated = (check_split(DataFolder(folder), split) for split in ("train", "valid"))
+        print(f"{folder}: train {trained}, valid {validated}, test {tested} examples")

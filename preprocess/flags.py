@@ -15,21 +15,21 @@ def flag_name(name: str) -> str:
 
 
 def positive(text: str) -> int:
-    """A whole number above 0, for argparse."""
+    """Parse a whole number above 0, for argparse."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
 
 
 def random_seed(text: str) -> int:
-    """What numpy takes for one, for argparse."""
+    """Parse a seed that numpy takes, for argparse."""
     if not text.isdecimal() or int(text) > LARGEST_SEED:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 2^32 - 1")
     return int(text)
 
 
 def positive_number(text: str) -> float:
-    """A number above 0 that is finite, for argparse."""
+    """Parse a finite number above 0, for argparse."""
     number = float(text)
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a finite number above 0, such as 1e-3")
@@ -37,14 +37,14 @@ def positive_number(text: str) -> float:
 
 
 def named_path(text: str) -> Path:
-    """A path, for argparse; the empty text of a shell's variable that is not set would be the current folder."""
+    """Parse a path, for argparse; an empty text, as of an unset shell variable, would be the current folder."""
     if not text:
         raise argparse.ArgumentTypeError("is empty: name a path")
     return Path(text)
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
-    """Lines with all cells of a column equally wide: columns of the numbers ``left`` flush left, the others right."""
+    """Return lines of a table; columns whose numbers are in ``left`` are flush left, the others right."""
     rows = [[escaped(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows)]
     sides = [str.ljust if column in left else str.rjust for column in range(len(widths))]

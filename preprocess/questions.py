@@ -1,8 +1,8 @@
 """Examples that are answers to one question: ``DATA/question/SPLIT.tsv``, a line for each.
 
-A line has the number of the example's question, counted from 0. Where an answer is a text (ReCoRD), it also has how
-well that agrees with the right ones, by exact match and by F1 of words, and the text itself, tabs between them. So a
-choice among the answers of a question is scored without their texts.
+A line has the number of the example's question, counted from 0. Where an answer is a text (ReCoRD), three more fields
+have its exact match and its F1 of words with the right answers, and the text. So a choice among the answers of a
+question is scored without their texts.
 """
 
 import re
@@ -19,7 +19,7 @@ NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class AnswerText(NamedTuple):
-    """A text that answers a question. ``em``, ``f1``: from 0 to 1; None where the right answers are not known."""
+    """A text that answers a question; ``em``, ``f1``: from 0 to 1, or None where the right answers are unknown."""
 
     text: str
     em: float | None = None
@@ -28,29 +28,26 @@ class AnswerText(NamedTuple):
 
 @dataclass(frozen=True)
 class Questions:
-    """Which question each of N examples answers, by its ``number``.
+    """Which question each of N examples answers."""
 
-    Where answers are texts, ``texts`` has these, and ``em`` and ``f1`` their agreement if the right ones are known.
-    """
-
-    number: np.ndarray
-    em: np.ndarray | None = None
+    number: np.ndarray  # N, of the question
+    em: np.ndarray | None = None  # N, agreement with the right answers, where these are known texts
     f1: np.ndarray | None = None
-    texts: tuple[str, ...] | None = None
+    texts: tuple[str, ...] | None = None  # the answers, where they are texts
 
     @property
     def count(self) -> int:
-        """Of different questions."""
+        """The number of different questions."""
         return len(np.unique(self.number))
 
 
 def question_file(split: str) -> str:
-    """Where the questions of a split are: "question/valid.tsv"."""
+    """Return where the questions of a split are: "question/valid.tsv"."""
     return f"question/{split}.tsv"
 
 
 def question_line(question: int, answer: AnswerText | None) -> str:
-    """The line of an example; white space in a text becomes one space."""
+    """Return the line of an example; white space in a text becomes one space."""
     if answer is None:
         return f"{question}\n"
     agreement = ["" if value is None else str(value) for value in (answer.em, answer.f1)]
@@ -77,19 +74,19 @@ def parse_questions(lines: Sequence[str]) -> Questions:
 
 
 def answer_text(text: str, right: Iterable[str] | None) -> AnswerText:
-    """A text with the best of its agreements with the right ones; None: they are not known."""
+    """Return a text with its best agreement with the ``right`` ones; None: they are unknown."""
     if right is None:
         return AnswerText(text)
-    said, others = words_of(text), [words_of(other) for other in right]
-    return AnswerText(text, float(said in others), max((f1_of_words(said, other) for other in others), default=0.0))
+    words, others = words_of(text), [words_of(other) for other in right]
+    return AnswerText(text, float(words in others), max((f1_of_words(words, other) for other in others), default=0.0))
 
 
 def words_of(text: str) -> list[str]:
-    """Lower case, without punctuation and articles."""
+    """Return the words of a text in lower case, without punctuation and articles."""
     return ARTICLES.sub(" ", text.lower().translate(NO_PUNCTUATION)).split()
 
 
 def f1_of_words(one: Sequence[str], other: Sequence[str]) -> float:
-    """2 x shared / (all words of both), a word shared as often as both have it."""
+    """Return 2 x shared / (all words of both); a word is shared as often as both have it."""
     shared = sum((Counter(one) & Counter(other)).values())
     return 2 * shared / (len(one) + len(other)) if shared else 0.0

@@ -11,6 +11,7 @@ of the two places instead, which needs another head.
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
@@ -25,10 +26,11 @@ Lines = Iterator["tuple[int, str]"]
 Record = dict[Any, Any]  # by column
 csv.field_size_limit(LONGEST)
 LONGEST_RECORD = 64 * LONGEST  # characters of its examples; those of ReCoRD have some millions
-TWICE, EMPTY = "there a second time", "nothing in it"
+EMPTY = "nothing in it"
 PUNCTUATION = ".,;:!?\"'()"
 COPA_QUESTION = {"cause": "What was the cause?", "effect": "What happened as a result?"}
 PLACEHOLDER = "@placeholder"
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Row(NamedTuple):
@@ -86,9 +88,9 @@ def _places(columns: Columns, names: Sequence[str], source: str) -> tuple[list[i
     return [places[column] for column in columns.texts], places.get(columns.label)
 
 
-def _comparable(header: Sequence[str]) -> list[str]:
-    """The same for headers that differ in quotes, case and order of their columns only."""
-    return sorted(field.strip(' "').casefold() for field in header)
+def _name(field: str) -> str:
+    """Return a column's name without what differs between the headers of several files."""
+    return field.strip(' "').casefold()
 
 
 def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source: str) -> Items:
@@ -102,12 +104,11 @@ def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source
             yield Bad(line, fields)
         else:
             names = fields
-    header = _comparable(names)
+    header = sorted(map(_name, names))
     texts, label = _places(columns, names, source)
     number = names.index(columns.number) if columns.number and columns.number in names else None
     wanted = len(names) or 1 + max([*texts, label or 0])
     pick = itemgetter(*texts) if len(texts) > 1 else lambda fields: (fields[texts[0]],)
-    seen: set[str | None] = set()
     widen = columns.unused_fields
     for line, fields in rows:
         if isinstance(fields, str):
@@ -118,18 +119,17 @@ def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source
             continue
         if widen:  # to the first row's fields
             wanted, widen = max(wanted, len(fields)), False
-        # only a field of the header can begin one: the whole line is compared in that rare case alone
-        if _comparable(fields[:1])[0] in header and _comparable(fields) == header:
+        # fast: the whole line is compared only where its first field may begin a header
+        if _name(fields[0]) in header and sorted(map(_name, fields)) == header:
             raise InputError(f"{source} line {line} is the header once more, as in joined files: remove the line")
-        elif len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
+        if len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
             yield Bad(line, f"{len(fields)} fields instead of {wanted}")
         else:
             own = None if number is None else fields[number].strip()
-            if own is not None and (not own.isdecimal() or own in seen):
-                yield Bad(line, f"{columns.number} {own!r} is {TWICE if own in seen else 'not a number'}")
-                continue
-            seen.add(own)
-            yield Row(line, pick(fields), None if label is None else fields[label].strip(), own)
+            if own is None or own.isdecimal():
+                yield Row(line, pick(fields), None if label is None else fields[label].strip(), own)
+            else:
+                yield Bad(line, f"{columns.number} {own!r} is not a number")
 
 
 def tsv_rows(lines: Lines, columns: Columns, source: str) -> Items:
@@ -187,21 +187,21 @@ MakeExamples = Callable[[Record, Columns, int], Iterator[Row]]
 
 
 def plain(record: Record, columns: Columns, line: int) -> Iterator[Row]:
-    texts = tuple(record[column] for column in columns.texts)
+    texts = tuple(_text(record[column]) for column in columns.texts)
     yield Row(line, texts, record.get(columns.label), _number(columns, record))
 
 
 def wic(record: Record, columns: Columns, line: int) -> Iterator[Row]:
     """The word leads the first sentence: ``WORD: SENTENCE1`` | ``SENTENCE2``."""
     first = f"{_text(record['word'])}: {_text(record['sentence1'])}"
-    yield Row(line, (first, record["sentence2"]), record.get("label"), _number(columns, record))
+    yield Row(line, (first, _text(record["sentence2"])), record.get("label"), _number(columns, record))
 
 
 def wsc(record: Record, columns: Columns, line: int) -> Iterator[Row]:
     """``TEXT with the *PRONOUN*`` | ``NOUN PHRASE``."""
     target = record["target"]
     marked = _marked(_text(record["text"]), target["span2_index"], _text(target["span2_text"]))
-    yield Row(line, (marked, target["span1_text"]), record.get("label"), _number(columns, record))
+    yield Row(line, (marked, _text(target["span1_text"])), record.get("label"), _number(columns, record))
 
 
 def _marked(text: str, place: Any, pronoun: str) -> str:
@@ -227,21 +227,25 @@ def copa(record: Record, columns: Columns, line: int) -> Iterator[Row]:
         raise TypeError(f"label {label!r}")
     for choice in (0, 1):
         right = None if label is None else int(label == choice)
-        yield Row(line, (question, record[f"choice{choice + 1}"]), right, _number(columns, record), 0)
+        yield Row(line, (question, _text(record[f"choice{choice + 1}"])), right, _number(columns, record), 0)
 
 
 def multirc(record: Record, columns: Columns, line: int) -> Iterator[Row]:
     """A pair for each answer: passage | ``QUESTION ANSWER``; its number has those of passage, question and answer."""
+    passage = _text(record["passage"]["text"])
     for number, question in enumerate(record["passage"]["questions"]):
         for answer in question["answers"]:
-            texts = (record["passage"]["text"], f"{_text(question['question'])} {_text(answer['text'])}")
+            texts = (passage, f"{_text(question['question'])} {_text(answer['text'])}")
             yield Row(line, texts, answer.get("label"), _number(columns, record, question, answer), number)
 
 
 def cloze(record: Record, columns: Columns, line: int) -> Iterator[Row]:
     """ReCoRD, a pair for each entity: passage | the query with the entity in its gap; its number is the query's."""
-    passage = record["passage"]
-    entities = sorted({_cut(_text(passage["text"]), place) for place in passage["entities"]})
+    passage, entities = _text(record["passage"]["text"]), set()
+    for start, end in ((place["start"], place["end"]) for place in record["passage"]["entities"]):
+        if type(start) is not int or type(end) is not int or not 0 <= start <= end < len(passage):
+            raise TypeError(f"an entity from {start!r} to {end!r}")
+        entities.add(passage[start : end + 1])
     for number, query in enumerate(record["qas"]):
         if PLACEHOLDER not in _text(query["query"]):
             raise TypeError(f"a query without {PLACEHOLDER}")
@@ -250,18 +254,10 @@ def cloze(record: Record, columns: Columns, line: int) -> Iterator[Row]:
         longest = query["query"].count(PLACEHOLDER) * max(map(len, entities), default=0)
         if max(longest, len(entities) * len(right or ())) > LONGEST:
             raise TypeError("too many or too long answers")
-        for entity in entities:
-            texts = (passage["text"], query["query"].replace(PLACEHOLDER, entity))
+        for entity in sorted(entities):
+            texts = (passage, query["query"].replace(PLACEHOLDER, entity))
             label = None if right is None else int(entity in right)
             yield Row(line, texts, label, _number(columns, query), number, answer_text(entity, right))
-
-
-def _cut(text: str, place: Record) -> str:
-    """Return the text of a place, from its first character to its last one."""
-    start, end = place["start"], place["end"]
-    if type(start) is not int or type(end) is not int or not 0 <= start <= end < len(text):
-        raise TypeError(f"an entity from {start!r} to {end!r}")
-    return text[start : end + 1]
 
 
 def _number(columns: Columns, *parts: Record) -> str | None:
@@ -277,7 +273,7 @@ def _number(columns: Columns, *parts: Record) -> str | None:
 
 def _text(value: Any) -> str:
     """Return a string that becomes part of a sentence; raise TypeError for anything else."""
-    if not isinstance(value, str):
+    if not is_text(value):
         raise TypeError(f"{value!r} in place of text")
     return value
 
@@ -294,13 +290,12 @@ def label_text(label: Any) -> str | None:
 
 def is_text(value: Any) -> bool:
     """Return whether it is a string that UTF-8 can hold: JSON may have half of a surrogate pair."""
-    return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value if sign > "\ud7ff")
+    return isinstance(value, str) and not SURROGATE.search(value)
 
 
 def record_rows(records: Iterator[tuple[int, Record] | Bad], columns: Columns, make: MakeExamples = plain) -> Items:
     """Yield the examples of records; a record with a malformed part is left out: half a question has no answer."""
     asked = 0  # questions of the records before
-    seen: set[str | None] = set()
     for item in records:
         if isinstance(item, Bad):
             yield item
@@ -310,22 +305,16 @@ def record_rows(records: Iterator[tuple[int, Record] | Bad], columns: Columns, m
         try:
             for example in make(record, columns, line):
                 # each example repeats texts of the record
-                size += sum(len(text) for text in example.texts if isinstance(text, str))
+                size += sum(map(len, example.texts))
                 if size > LONGEST_RECORD:
                     raise TypeError(f"examples of over {LONGEST_RECORD:,} characters")
                 examples.append(example._replace(label=label_text(example.label)))
         except (KeyError, TypeError, AttributeError) as error:
             yield Bad(line, f"no field {error}" if isinstance(error, KeyError) else f"not such a record ({error})")
             continue
-        own = {example.number for example in examples} - {None}
-        if not all(is_text(text) for example in examples for text in example.texts):
-            yield Bad(line, "a sentence that is not text")
-        elif not columns.label_optional and any(example.label is None for example in examples):
+        if not columns.label_optional and any(example.label is None for example in examples):
             yield Bad(line, f"no field {columns.label!r}")
-        elif own & seen:
-            yield Bad(line, f"{columns.number} {min(filter(None, own & seen))!r} is {TWICE}")
         else:
-            seen |= own
             questions = [example.question for example in examples if example.question is not None]
             for example in examples:
                 yield example if example.question is None else example._replace(question=asked + example.question)

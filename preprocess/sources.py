@@ -39,10 +39,10 @@ class Source:
 
     @classmethod
     def file(cls, path: Path) -> "Source":
-        remedy = REMEDIES.get(path.suffix.lower(), "name the file to read")
-        if not path.is_file() or path.suffix.lower() in REMEDIES:
-            what = "is no plain text or .gz file" if path.is_file() else "does not exist or is not a file"
-            raise InputError(f"{path} {what}: {remedy}")
+        if not path.is_file():
+            raise InputError(f"{path} does not exist or is not a file: name the file to read")
+        if path.suffix.lower() in REMEDIES:
+            raise InputError(f"{path} is neither plain text nor a .gz file: {REMEDIES[path.suffix.lower()]}")
         return cls(str(path), lambda: gzip.open(path) if path.suffix == ".gz" else open(path, "rb"))
 
     @classmethod

@@ -1,7 +1,7 @@
-"""Scores of a whole split that are no means over its examples, as SuperGLUE has them; all from 0 to 1.
+"""SuperGLUE's scores of a whole split that are not means over its examples; all from 0 to 1.
 
 Examples may be answers to one question. COPA and ReCoRD are answered by choice, with the example that is the likeliest
-to have the label 1; MultiRC's answers are each right or wrong.
+to have the label 1. MultiRC's answers are each right or wrong.
 
 Source: jiant, the toolkit of SuperGLUE's authors (jiant/tasks/qa.py at 02035f8, jiant/tasks/evaluate/core.py at
 00f4522). Differs from jiant in the classes of macro F1, which are those that targets or answers have, as in
@@ -24,13 +24,11 @@ def chosen(questions: Questions, likely: np.ndarray) -> np.ndarray:
     """
     order = np.lexsort((np.arange(len(likely)), -likely, questions.number))
     first = np.unique(questions.number[order], return_index=True)[1]
-    found = np.zeros(len(likely), dtype=np.int64)
-    found[order[first]] = 1
-    return found
+    return np.isin(np.arange(len(likely)), order[first]).astype(np.int64)
 
 
 def choice_accuracy(answers: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
-    """COPA: of how many questions the chosen example has the label 1. ``answers`` are those of ``chosen``."""
+    """COPA: the share of questions whose chosen example has the label 1; ``answers``: those of ``chosen``."""
     return {"choice_accuracy": float(np.mean(targets[answers == 1] == 1))}
 
 
@@ -42,7 +40,7 @@ def choice_f1_and_em(answers: np.ndarray, targets: np.ndarray, questions: Questi
 
 
 def f1a_and_em(answers: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
-    """MultiRC: F1 of the label 1 over all answers, and how many questions have all their answers judged rightly."""
+    """MultiRC: F1 of the label 1 over all answers, and the share of questions with all answers judged rightly."""
     assert questions is not None
     f1a = f1_of_classes(answers == 1, targets == 1).get(1, 0.0)
     mistakes = np.bincount(np.unique(questions.number, return_inverse=True)[1], answers != targets)
@@ -59,10 +57,10 @@ def acc_and_macro_f1(answers: np.ndarray, targets: np.ndarray, questions: Questi
 
 def f1_of_classes(answers: np.ndarray, targets: np.ndarray) -> dict[int, float]:
     """F1 of each class that is in either, 2 x right / (answered + targets)."""
-    classes, found = np.unique(np.concatenate([answers, targets]), return_inverse=True)
-    answered, wanted = found[: len(answers)], found[len(answers) :]
+    classes, places = np.unique(np.concatenate([answers, targets]), return_inverse=True)
+    answered, wanted = places[: len(answers)], places[len(answers) :]
     right = np.bincount(wanted[answered == wanted], minlength=len(classes))
-    return dict(zip(classes.astype(int).tolist(), (2 * right / np.bincount(found)).tolist()))
+    return dict(zip(classes.astype(int).tolist(), (2 * right / np.bincount(places)).tolist()))
 
 
 Metric = Callable[[np.ndarray, np.ndarray, Questions | None], Scores]

@@ -6,6 +6,7 @@ sentences exchanged (IDPG, appendix A.4); ``--efl`` gives the entailment form of
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,26 +39,22 @@ EFL_DESCRIPTIONS: dict[str, dict[str, str]] = {
 
 @dataclass
 class Split:
-    """A split to make: where its rows come from, how they are changed, and what was found in them."""
+    """A split to make: where its rows come from, how they are changed, and what is in them."""
 
     name: str
     source: Source
     items: Callable[[], Items]  # reads the source from its start
-    strict: bool  # a malformed line is an error; else it is skipped and counted
     skipped_labels: Sequence[str] = ()
     note_quotes: bool = False  # of a tsv
+    strict: bool = False  # a malformed line is an error; else it is skipped and counted
     passes: int = 1  # how often ``rows`` reads the source
     classes: Collection[str] = ()  # of the source, as far as they are known
     descriptions: dict[str, str] = field(default_factory=dict)
     malformed: list[tuple[int, str]] = field(default_factory=list)  # line, reason
     left_out: list[tuple[int, int]] = field(default_factory=list)  # rows before a line without an example, its number
-    csv_quoted: set[int] = field(default_factory=set)  # lines with a text that looks quoted
-    examples: int = 0
+    csv_quoted: list[int] = field(default_factory=list)  # lines with a text that looks quoted
     tokens: list[int] = field(default_factory=list)  # of each input, with </s>
-    unknown: int = 0
-    empty: int = 0
-    too_long: int = 0  # joined longer than MAX_POSITIONS
-    truncated: int = 0
+    counts: Counter[str] = field(default_factory=Counter)  # by the columns of the summary
 
     @property
     def is_train(self) -> bool:
@@ -65,9 +62,8 @@ class Split:
 
     def read(self) -> Iterator[Row]:
         """Yield the rows of the source, and note the lines that give none."""
-        self.malformed, self.left_out, self.csv_quoted = [], [], set()
+        self.malformed, self.left_out, self.csv_quoted = [], [], []
         empty: list[tuple[int, int]] = []  # lines read last: they have a place once another line follows
-        halves: set[int] = set()  # with one quote of two: parts of a text over several lines if a neighbour is broken
         rows = 0
         for item in self.items():
             place = (rows, item.line)
@@ -80,11 +76,8 @@ class Split:
             self.left_out += empty
             empty.clear()
             if isinstance(item, Row) and item.label not in self.skipped_labels:
-                if self.note_quotes and any('"' in text for text in item.texts):
-                    if any(CSV_QUOTED.fullmatch(text) for text in item.texts):
-                        self.csv_quoted.add(item.line)
-                    if any(text.count('"') % 2 for text in item.texts):
-                        halves.add(item.line)
+                if self.note_quotes and any(CSV_QUOTED.fullmatch(text) for text in item.texts):
+                    self.csv_quoted.append(item.line)
                 yield item
                 rows += 1
                 continue
@@ -94,8 +87,6 @@ class Split:
                     remedy = "mend it, or have it skipped: give --skip-bad for a test split, and leave out --strict"
                     raise InputError(f"{self.source.name} line {item.line}: {item.reason}: {remedy}")
                 self.malformed.append((item.line, f"{item.reason:.200}"))
-        broken = {line for line, _ in self.malformed}
-        self.csv_quoted.update(line for line in halves if {line - 1, line + 1} & broken)
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows to encode: without hidden labels, in the form of EFL, a second time with swapped sentences."""
@@ -119,20 +110,8 @@ class Split:
             yield row._replace(texts=(row.texts[0], description), label=entailed, number=number)
 
 
-def file_split(
-    args: argparse.Namespace, name: str, layout: str, source: Source, columns: Columns, **more: Any
-) -> Split:
-    return Split(
-        name, source, lambda: LAYOUTS[layout](source.lines(), columns, source.name), is_strict(args, name), **more
-    )
-
-
-def is_strict(args: argparse.Namespace, split: str) -> bool:
-    """Return whether a malformed line is an error: in a test split its prediction would be missing."""
-    return args.strict or (split.startswith("test") and not args.skip_bad)
-
-
-# --- tasks of the table --------------------------------------------------------------------------
+def file_split(name: str, layout: str, source: Source, columns: Columns, **more: Any) -> Split:
+    return Split(name, source, lambda: LAYOUTS[layout](source.lines(), columns, source.name), **more)
 
 
 def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labels]:
@@ -149,7 +128,7 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
         source = find_source(raw, task, name)
         if source is not None:
             columns = task_columns(task, name.startswith("test"))
-            splits.append(file_split(args, name, layout, source, columns, skipped_labels=task.skipped_labels))
+            splits.append(file_split(name, layout, source, columns, skipped_labels=task.skipped_labels))
         elif args.splits or not name.startswith("test") or list(task.files) == ["test"]:
             known = " or ".join(places(task, name))
             what = f"has no {name} split of {task.name} ({known}, also within a zip archive)"
@@ -180,18 +159,18 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
     label = _column(args.label_column, args.no_header)
     if not 1 <= len(texts) <= 2 or len({*texts, label}) <= len(texts):
         allowed = "the column of the sentences, or two for pairs, and not that of the labels"
-        given = " ".join(args.text_columns or ())
-        raise InputError(f"--text-columns {given}: name {allowed} (--label-column {args.label_column})")
+        names = " ".join(args.text_columns or ())
+        raise InputError(f"--text-columns {names}: name {allowed} (--label-column {args.label_column})")
     columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
     kind = "hub" if args.from_hub else next(kind for kind in OWN if getattr(args, f"from_{kind}"))
     values = (args.splits or HUB) if kind == "hub" else getattr(args, f"from_{kind}")
     splits = []
     for name, file in _pairs(kind, values):
-        of_split = columns._replace(label_optional=name.startswith("test"))
+        split_columns = columns._replace(label_optional=name.startswith("test"))
         if kind == "hub":
-            splits.append(_hub_split(name, file, of_split, args))
-            continue
-        splits.append(file_split(args, name, kind, Source.file(Path(file)), of_split, note_quotes=kind == "tsv"))
+            splits.append(_hub_split(name, args.from_hub, file, split_columns))
+        else:
+            splits.append(file_split(name, kind, Source.file(Path(file)), split_columns, note_quotes=kind == "tsv"))
     splits.sort(key=lambda split: not split.is_train)  # the training split names the classes of the others
     labels = Labels(args.labels, scale=args.regression, keep_order=bool(args.labels))
     return transformed(splits, labels, args.task, len(texts), args)
@@ -218,14 +197,15 @@ def _column(name: str, by_number: bool) -> str | int:
 LEAST_DATASETS = 4  # the first version of `datasets` that runs no scripts of data sets (its release notes)
 
 
-def _hub_split(name: str, hub_name: str, columns: Columns, args: argparse.Namespace) -> Split:
+def _hub_split(name: str, dataset: str, hub_name: str, columns: Columns) -> Split:
     """Return a split of ``DATASET`` or ``DATASET:CONFIG``, with names of classes instead of their numbers."""
-    data, label = _load_hub(args.from_hub, hub_name), columns.label
+    data, label = _load_hub(dataset, hub_name), columns.label
     missing = [column for column in [*columns.texts, label] if column not in data.column_names]
     if missing and not (missing == [label] and columns.label_optional):
-        raise InputError(f"--from-hub {args.from_hub} has no column {missing[0]}, only {', '.join(data.column_names)}")
+        known = ", ".join(data.column_names)
+        raise InputError(f"--from-hub {dataset} has no column {missing[0]}: name columns of {known}")
     names = getattr(data.features.get(label), "names", None)
-    source = Source(f"hub:{args.from_hub}/{hub_name}")
+    source = Source(f"hub:{dataset}/{hub_name}")
     source.sha256 = f"fingerprint {data._fingerprint}"
 
     def named(record: Record) -> Record:
@@ -234,9 +214,7 @@ def _hub_split(name: str, hub_name: str, columns: Columns, args: argparse.Namesp
             return record
         return {**record, label: names[number] if number >= 0 else None}  # -1: the label is hidden
 
-    return Split(
-        name, source, lambda: record_rows(enumerate(map(named, data), start=1), columns), is_strict(args, name)
-    )
+    return Split(name, source, lambda: record_rows(enumerate(map(named, data), start=1), columns))
 
 
 def _load_hub(dataset: str, hub_name: str) -> Any:
@@ -255,28 +233,22 @@ def _load_hub(dataset: str, hub_name: str) -> Any:
         raise InputError(f"--from-hub {dataset}, split {hub_name}: {reason}: check the name and the network") from None
 
 
-# --- --efl and --swap-pairs ------------------------------------------------------------------------
-
-
 def transformed(
     splits: list[Split], labels: Labels, name: str, inputs: int, args: argparse.Namespace
 ) -> tuple[list[Split], Labels]:
     """Return the splits and labels, changed as --efl and --swap-pairs say."""
+    descriptions = EFL_DESCRIPTIONS.get(name, {}) if args.efl else {}
+    if args.efl and (inputs != 1 or not descriptions or not descriptions.keys() <= labels.codes.keys()):
+        what = f"{name} has no descriptions of its classes ({', '.join(labels.codes)}) for single sentences"
+        remedy = "name described classes with --labels, or add to EFL_DESCRIPTIONS in preprocess/splits.py"
+        raise InputError(f"--efl: {what}; {', '.join(EFL_DESCRIPTIONS)} have: leave it out, {remedy}")
+    swapped = args.swap_pairs == "append"
+    if swapped and inputs != 2 and not args.efl:
+        raise InputError(f"--swap-pairs append: {name} has single sentences: leave it out")
     for split in splits:
         split.classes = labels.codes  # of own data, those of the training split come in while it is read
-    if args.efl:
-        descriptions = EFL_DESCRIPTIONS.get(name, {})
-        if inputs != 1 or not descriptions or not descriptions.keys() <= labels.codes.keys():
-            what = f"{name} has no descriptions of its classes ({', '.join(labels.codes)}) for single sentences"
-            remedy = "name described classes with --labels, or add to EFL_DESCRIPTIONS in preprocess/splits.py"
-            raise InputError(f"--efl: {what}; {', '.join(EFL_DESCRIPTIONS)} have: leave it out, {remedy}")
-        for split in splits:
-            split.descriptions = descriptions
-        labels, inputs = Labels((NOT_ENTAILED, ENTAILED), keep_order=True), 2
-    if args.swap_pairs == "append":
-        if inputs != 2:
-            raise InputError(f"--swap-pairs append: {name} has single sentences: leave it out")
-        for split in splits:
-            if split.is_train:
-                split.passes = 2
-    return splits, labels
+        split.descriptions = descriptions
+        # a test line that is skipped has no prediction
+        split.strict = args.strict or (split.name.startswith("test") and not args.skip_bad)
+        split.passes = 2 if swapped and split.is_train else 1
+    return splits, Labels((NOT_ENTAILED, ENTAILED), keep_order=True) if args.efl else labels

@@ -121,9 +121,6 @@ def compared_texts(data: DataFolder) -> Compared:
     return {split: list(zip(*(sentences(part, split) for part in data.inputs))) for split in data.splits}
 
 
-# --- the table ------------------------------------------------------------------------------------
-
-
 def table(folders: dict[str, dict[str, Any]]) -> str:
     """Return a line for each sentence of each split; facts of the whole split stand in its first line."""
     lines: list[tuple[str, ...]] = [COLUMNS]
@@ -134,10 +131,10 @@ def table(folders: dict[str, dict[str, Any]]) -> str:
             difference = "" if facts["difference"] is None else f"{round(facts['difference'], 2) + 0:+.2f}"
             end = (difference, "" if facts["too_long"] is None else f"{facts['too_long']:.2%}")
             for number, lengths in enumerate(facts["lengths"], start=1):
-                of_lengths = ("-", "-", "-")
+                cells = ("-", "-", "-")
                 if lengths:
-                    of_lengths = f"{lengths['mean']:.1f}", f"{lengths['percentile95']:.0f}", str(lengths["max"])
-                lines.append((*start, str(number), *of_lengths, *end))
+                    cells = f"{lengths['mean']:.1f}", f"{lengths['percentile95']:.0f}", str(lengths["max"])
+                lines.append((*start, str(number), *cells, *end))
                 start, end = ("", "", "", "", ""), ("", "")
     return "\n".join(aligned(lines, left=NAMES))
 
@@ -146,17 +143,6 @@ def labels_text(labels: dict[str, Any] | None) -> str:
     if labels is None or "range" in labels:
         return "-" if labels is None else "{:g} to {:g}".format(*labels["range"])
     return ", ".join(f"{shown(name)}: {share:.1%}" for name, share in labels["classes"].items())
-
-
-def short_names(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return the folders by their names without -bin, or by their paths where two have the same name."""
-    names = [path.resolve().name for path in paths]
-    return {
-        name.removesuffix("-bin") if names.count(name) == 1 else str(path): path for name, path in zip(names, paths)
-    }
-
-
-# --- the plot: mean sentence lengths, and how they differ in pairs --------------------------------
 
 
 def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
@@ -224,9 +210,6 @@ def name_places(axes: Any, names: list[str]) -> None:
     axes.set_xlim(-0.7, len(names) - 0.3)
 
 
-# --- the command ----------------------------------------------------------------------------------
-
-
 def main(argv: Sequence[str]) -> None:
     summary = (__doc__ or "").split("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m preprocess stats", description=summary, epilog=EXAMPLE)
@@ -236,7 +219,10 @@ def main(argv: Sequence[str]) -> None:
     add("--no-plot", dest="plot", action="store_const", const=None, help=argparse.SUPPRESS)  # as without options
     add("--json", metavar="FILE", type=named_path, help="save the table's numbers in full precision")
     args = parser.parse_args(argv)
-    named = short_names(list(dict.fromkeys(args.data)))
+    paths = list(dict.fromkeys(args.data))
+    names = [path.resolve().name for path in paths]
+    # folders by their names without -bin, or by their paths where two have the same name
+    named = {n.removesuffix("-bin") if names.count(n) == 1 else str(path): path for n, path in zip(names, paths)}
     if args.json:
         check_replaces_nothing(args.json, "--json", {"DIR": args.data})
         if args.plot:

@@ -5,13 +5,13 @@ and the LM-BFF collection (CR, MR, SUBJ, MPQA); the README of aclImdb, whose set
 tasks, as that paper has no IMDB; test files as nyu-mll/GLUE-baselines (download_glue_data.py) and huggingface/datasets
 (glue, super_glue) have them.
 
-Labels. fairseq numbers the classes of a training set by their frequency. The table has the same order, so that a folder
-of a validation set alone fits a model that was trained on the whole (counts and their sources:
-tests/preprocess/test_tasks.py). A class's number means nothing outside its folder, and its name nothing outside its
-task: "1" is a paraphrase in QQP and an objective sentence in SUBJ. Labels of two tasks are the same where they mean the
-same. Sources of the meanings: label_classes of huggingface/datasets (datasets/glue/glue.py), where QQP's "duplicate"
-and MRPC's "equivalent" are one meaning here, as in ID-SPAM, Table 1; for CR, MR, SUBJ and MPQA the verbalisers of LPT's
-released code (encoder-only/data/process.py); for SuperGLUE what its tasks ask.
+fairseq numbers the classes of a training set by their frequency. The table has the same order, so that a folder of a
+validation set alone fits a model of the whole (counts and their sources: tests/preprocess/test_tasks.py). A class's
+number means nothing outside its folder, and its name nothing outside its task: "1" is a paraphrase in QQP and an
+objective sentence in SUBJ. So the table has meanings, which are equal where labels of two tasks mean the same. Their
+sources: label_classes of huggingface/datasets (datasets/glue/glue.py), but QQP's "duplicate" and MRPC's "equivalent"
+are one, as in ID-SPAM, Table 1; for CR, MR, SUBJ and MPQA the verbalisers of LPT's released code
+(encoder-only/data/process.py); for SuperGLUE what its tasks ask.
 """
 
 import argparse
@@ -55,31 +55,23 @@ WARM_UP = 0.06
 
 @dataclass(frozen=True)
 class Task:
-    """One task.
-
-    ``layout``: how its files are read, see ``readers``; ``files``: split → file name; ``folders``: names of the folder
-    that holds them; ``texts``: columns of one or two sentences; ``meanings``: what each class, as written in the files,
-    means, {} for regression, in the order of the ids that classes get without a training split; ``scale``: what scores
-    are divided by; ``header``: whether files start with the names of their columns; ``test_texts``: columns of a test
-    file that alone has such a header; ``number``: column of a test file with the benchmark's number of each example;
-    ``skipped_labels``: rows without a gold label; ``trailing_fields``: rows may have more fields than the header.
-    """
+    """Where a task's examples are, what they mean, and how the paper trains it."""
 
     name: str
-    layout: str
-    files: dict[str, str]
-    folders: tuple[str, ...]
-    texts: tuple[Column, ...]
+    layout: str  # how its files are read, see ``readers``
+    files: dict[str, str]  # split: file name
+    folders: tuple[str, ...]  # names of the folder that holds them
+    texts: tuple[Column, ...]  # columns of one or two sentences
     label: Column
-    meanings: dict[str, str]
+    meanings: dict[str, str]  # of the classes as files have them, in the order of their ids; {}: regression
     metric: str = "accuracy"
     settings: str = "small"
-    scale: float = 1.0
-    header: bool = True
-    test_texts: tuple[str, ...] = ()
-    number: str | None = None
-    skipped_labels: tuple[str, ...] = ()
-    trailing_fields: bool = False
+    scale: float = 1.0  # scores are divided by it
+    header: bool = True  # files start with the names of their columns
+    test_texts: tuple[str, ...] = ()  # columns of a test file that alone has a header
+    number: str | None = None  # column of a test file with the benchmark's number of each example
+    skipped_labels: tuple[str, ...] = ()  # of rows without a gold label
+    trailing_fields: bool = False  # rows may have more fields than the header
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -95,7 +87,7 @@ class Task:
 
     @property
     def by_choice(self) -> bool:
-        """Whether a model answers a question with one of its examples, the likeliest to have the label 1."""
+        """Whether a model answers a question with the example that is the likeliest to have the label 1."""
         return self.metric.startswith("choice_")
 
 
@@ -219,12 +211,10 @@ def find_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     raise InputError(f"task {name} is unknown: {hint}Known: {', '.join(tasks)}; {own}")
 
 
-# --- what labels mean -----------------------------------------------------------------------------
-
-
 def meanings_of(task: str | None, labels: Sequence[str]) -> list[str] | None:
-    """What each label means; None where the table does not say so of all: own data, or the answers of --efl."""
-    known = found.meanings if (found := {**TASKS, **TEST_SETS}.get(task or "")) else {}
+    """Return what each label means; None for labels of own data or of --efl, which the table does not have."""
+    entry = {**TASKS, **TEST_SETS}.get(task or "")
+    known = entry.meanings if entry else {}
     return [known[label] for label in labels] if labels and known.keys() >= set(labels) else None
 
 
@@ -242,17 +232,16 @@ def counterparts(task: str | None, labels: Sequence[str], other: str | None, oth
     return [others[theirs.index(meaning)] for meaning in ours]
 
 
-# --- the command ----------------------------------------------------------------------------------
-
-
 def described(label: str, meaning: str) -> str:
-    """A label, and what it means where that is not what it says."""
+    """Return a label, with its meaning where that is another text."""
     return label if meaning == label.replace("_", " ") else f"{label} ({meaning})"
 
 
 def main(arguments: Sequence[str]) -> None:
     """``python -m preprocess tasks``: the table of tasks."""
-    argparse.ArgumentParser("python -m preprocess tasks", description="Lists the known tasks.").parse_args(arguments)
+    example = "example: python -m preprocess tasks"
+    summary = "Lists the known tasks: their files, labels, metric and settings."
+    argparse.ArgumentParser("python -m preprocess tasks", description=summary, epilog=example).parse_args(arguments)
     rows = [("task", "texts", "labels", "metric", "settings", "files")]
     for task in (*TASKS.values(), *TEST_SETS.values()):
         labels = ", ".join(described(*item) for item in task.meanings.items()) or f"a score from 0 to {task.scale:g}"

@@ -148,9 +148,6 @@ def find_file(folder: Path, names: Sequence[str], what: str) -> Path:
     raise InputError(f"--vocab {folder} has no {' or '.join(names)}: name the folder of {what}")
 
 
-# --- the encoder of a folder ------------------------------------------------------------------------
-
-
 def load_encoder(bpe: str, vocab: Path) -> Encoder:
     """Return the encoder of the folder ``vocab``: what its tokenizer.json says, or else its plain files."""
     plain, library = ENCODERS[bpe]
@@ -180,7 +177,6 @@ def check_encoder(data: DataFolder, encoder: Encoder) -> None:
     """Raise InputError unless the folder was made with the encoder: its ids would read as other text."""
     made_with = encoder.fingerprint()
     if data.symbols != encoder.symbols or data.facts().get("vocab_sha256", made_with) != made_with:
-        what = f"{encoder.dictionary if data.symbols != encoder.symbols else encoder.files[0]} is not what {data.path}"
-        raise InputError(
-            f"{what} was made with: name its encoder with --bpe and --vocab, or preprocess the folder again"
-        )
+        file = encoder.dictionary if data.symbols != encoder.symbols else encoder.files[0]
+        remedy = "name its encoder with --bpe and --vocab, or preprocess the folder again"
+        raise InputError(f"{file} is not what {data.path} was made with: {remedy}")

@@ -7,6 +7,7 @@ Words repeat, so each distinct word is merged once (by the `tokenizers` library)
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,16 +38,14 @@ def check_pieces(pieces: Any, merges: Sequence[tuple[str, str]]) -> None:
     """Raise ValueError unless bytes and merges make all pieces: so each file shows whether the other is whole."""
     if not isinstance(pieces, dict) or sorted(pieces.values()) != list(range(len(pieces))):
         raise ValueError("the pieces are not numbered from 0 on, each once")
-    if len(set(merges)) < len(merges):
-        raise ValueError("a merge stands there twice")
-    made = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *map("".join, merges)]
-    lacking = [piece for piece in made if piece not in pieces]
-    if lacking:
-        raise ValueError(f"the piece {lacking[0]!r} has no number")
+    made = dict.fromkeys([*sorted(pre_tokenizers.ByteLevel.alphabet()), *map("".join, merges)])
     special = {token for names in SPECIAL_TOKENS for token in names}
-    others = [piece for piece in pieces.keys() - made - special if not piece.startswith(("<", FILLER))]
-    if others:
-        raise ValueError(f"nothing is merged to the piece {min(others)!r}")
+    # a piece without a number, one that nothing is merged to, and a merge that stands there twice
+    odd = [piece for piece in made if piece not in pieces]
+    odd += sorted(p for p in pieces.keys() - made.keys() - special if not p.startswith(("<", FILLER)))
+    odd += ["".join(merge) for merge, count in Counter(merges).items() if count > 1]
+    if odd:
+        raise ValueError(f"pieces and merges do not belong together: {odd[0]!r} is in one of them alone, or twice")
 
 
 class GPT2Encoder(ByteLevel):

@@ -42,9 +42,6 @@ class Vocabulary(NamedTuple):
     merges: Merges | None = None
 
 
-# --- files of vocabularies ------------------------------------------------------------------------
-
-
 def read_json(path: Path) -> Any:
     """Parse a JSON file; errors name it."""
     try:
@@ -87,25 +84,20 @@ def sentencepiece_vocabulary(path: Path, pieces: list[str]) -> Vocabulary:
 FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model")
 
 
-def read_vocabulary(folder: Path) -> Vocabulary:
-    """Read the first of FILES that the folder has."""
-    for name in FILES:
-        if (folder / name).is_file():
-            return read_vocabulary_file(folder / name)
-    raise ValueError(f"{folder}: no vocabulary; put one of {', '.join(FILES)} there")
-
-
-def read_vocabulary_file(path: Path) -> Vocabulary:
-    """Read a file of one of the names in FILES."""
+def read_vocabulary(place: Path) -> Vocabulary:
+    """Read a file of one of the names in FILES, or the first of these that a folder has."""
+    path = place if place.is_file() else next((place / name for name in FILES if (place / name).is_file()), None)
+    if path is None:
+        raise ValueError(f"{place}: no vocabulary; put one of {', '.join(FILES)} there")
     try:
-        return _read_vocabulary_file(path)
+        return _parse(path)
     except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         if isinstance(error, ValueError) and str(path.parent) in str(error):  # the error names a file already
             raise
         raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
 
 
-def _read_vocabulary_file(path: Path) -> Vocabulary:
+def _parse(path: Path) -> Vocabulary:
     if path.name == "tokenizer.json":  # of a Unigram model a list, of WordPiece and BPE a mapping
         content = read_json(path)
         model, pieces = content["model"], content["model"]["vocab"]
@@ -126,9 +118,6 @@ def _read_vocabulary_file(path: Path) -> Vocabulary:
 
     model = SentencePieceProcessor(model_file=str(path))
     return sentencepiece_vocabulary(path, model.id_to_piece(list(range(model.get_piece_size()))))
-
-
-# --- settings beside them -------------------------------------------------------------------------
 
 
 def read_config(folder: Path, name: str = CONFIG) -> dict[str, Any]:
@@ -175,11 +164,8 @@ def read_settings(folder: Path, classes: Sequence[str], **followed: Any) -> dict
     return config
 
 
-# --- vocabularies as dictionaries of fairseq ------------------------------------------------------
-
-
 def byte_symbols() -> list[str]:
-    """Return GPT-2's names of bytes in the order of its ids: visible Latin-1 characters, then U+0100 ... for others."""
+    """Return GPT-2's names of bytes in the order of its ids: visible Latin-1 characters, then U+0100 and on."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     return [chr(byte) for byte in visible] + [chr(0x100 + i) for i in range(256 - len(visible))]
 
@@ -203,35 +189,18 @@ def piece_numbers(pieces: dict[str, int], merges: Merges, symbols: Container[str
         return ordered
     fitting = [numbers for numbers in (named, ordered) if all(str(i) in symbols for i in numbers.values())]
     if len(fitting) != 1:
-        kept = "both numberings" if fitting else "neither numbering"
-        raise ValueError(f"pieces are not numbered as bytes and merges in their order, and dict.txt fits {kept}")
+        fits = "both numberings" if fitting else "neither numbering"
+        raise ValueError(f"pieces are not numbered as bytes and merges in their order, and dict.txt fits {fits}")
     return fitting[0]
-
-
-def text_symbols(vocabulary: Vocabulary) -> list[str]:
-    """Return the symbol of every token, by Hugging Face id."""
-    path, tokens, merges = vocabulary
-    if merges is None:
-        return tokens
-    if not set("".join(left + right for left, right in merges)) <= set(byte_symbols()):
-        remedy = "convert a model with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
-        raise ValueError(f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, {remedy}")
-    ids = gpt2_ids(merges)
-    for token in tokens:  # one that is not of GPT-2, such as madeupword0000, stays as it is
-        if token not in ids and token.isdecimal():
-            raise ValueError(f"{path}: added token {token!r} reads as a GPT-2 id; rename it")
-    return [ids.get(token, token) for token in tokens]
 
 
 def special_ids(vocabulary: Vocabulary) -> list[int]:
     """Return the ids of the five special tokens in fairseq's order; [] where they are not all there."""
     ids = {token: i for i, token in enumerate(vocabulary.tokens)}
-    # MPNet has fairseq's four in front of all of BERT's vocabulary.
+    # MPNet has fairseq's four in front of all of BERT's vocabulary
     first = tuple(vocabulary.tokens[:4]) == FAIRSEQ_SPECIAL[:4]
-    for names in SPECIAL_TOKENS[::-1] if first else SPECIAL_TOKENS:
-        if all(name in ids for name in names):
-            return [ids[name] for name in names]
-    return []
+    orders = SPECIAL_TOKENS[::-1] if first else SPECIAL_TOKENS
+    return next(([ids[name] for name in names] for names in orders if all(name in ids for name in names)), [])
 
 
 def fairseq_order(vocabulary: Vocabulary) -> list[int]:
@@ -245,14 +214,23 @@ def fairseq_order(vocabulary: Vocabulary) -> list[int]:
 
 
 def dictionary_symbols(vocabulary: Vocabulary, order: list[int]) -> list[str]:
-    """Return the lines of dict.txt: the symbols of fairseq's ids 4 to len - 2."""
-    by_id = text_symbols(vocabulary)
-    symbols = [by_id[i] for i in order[4:-1]]
+    """Return the symbols of dict.txt: those of fairseq's ids 4 to len - 2."""
+    path, tokens, merges = vocabulary
+    if merges is not None:
+        if not set("".join(left + right for left, right in merges)) <= set(byte_symbols()):
+            remedy = "convert a model with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
+            raise ValueError(f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, {remedy}")
+        ids = gpt2_ids(merges)
+        for token in tokens:
+            if token not in ids and token.isdecimal():
+                raise ValueError(f"{path}: added token {token!r} reads as a GPT-2 id; rename it")
+        tokens = [ids.get(token, token) for token in tokens]  # madeupword0000 and the like stay as they are
+    symbols = [tokens[i] for i in order[4:-1]]
     seen = set(FAIRSEQ_SPECIAL)
     for symbol in symbols:
         if not symbol or any(sign in symbol for sign in " \n\r\0"):
-            raise ValueError(f"{vocabulary.path}: {symbol!r} has a space or a NUL; dict.txt cannot hold it")
+            raise ValueError(f"{path}: {symbol!r} has a space or a NUL; dict.txt cannot hold it")
         if symbol in seen:
-            raise ValueError(f"{vocabulary.path}: {symbol!r} would stand twice in fairseq's dictionary")
+            raise ValueError(f"{path}: {symbol!r} would stand twice in fairseq's dictionary")
         seen.add(symbol)
     return symbols

@@ -27,7 +27,15 @@ class SentencePieceEncoder(PieceEncoder):
         except (RuntimeError, OSError, ValueError) as error:
             raise InputError(f"{path} is not a SentencePiece model: {reason_of(error)}; fetch it again") from None
         pieces = self.model.id_to_piece(list(range(self.model.get_piece_size())))
-        super().__init__(dictionary, None if dictionary.is_file() else derived_symbols(path, pieces))
+        derived = None
+        if not dictionary.is_file():
+            # ids from 4 on as fairseq made XLM-R's dictionary and convert_hf.py makes it
+            try:
+                vocabulary = sentencepiece_vocabulary(path, pieces)
+                derived = dictionary_symbols(vocabulary, fairseq_order(vocabulary))
+            except ValueError as error:
+                raise InputError(f"{error}: put the model's dict.txt beside it") from None
+        super().__init__(dictionary, derived)
         self.files = [file for file in (path, dictionary) if file.is_file()]
         self.set_pieces(pieces, [self.model.unk_id()])
 
@@ -36,12 +44,3 @@ class SentencePieceEncoder(PieceEncoder):
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         return [self.model.decode_pieces([self.symbols[number] for number in row]) for row in rows]
-
-
-def derived_symbols(path: Path, pieces: list[str]) -> list[str]:
-    """Return the symbols of ids from 4 on, as fairseq made XLM-R's dictionary and convert_hf.py makes it."""
-    try:
-        vocabulary = sentencepiece_vocabulary(path, pieces)
-        return dictionary_symbols(vocabulary, fairseq_order(vocabulary))
-    except ValueError as error:
-        raise InputError(f"{error}: put the model's dict.txt beside it") from None

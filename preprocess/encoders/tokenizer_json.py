@@ -26,7 +26,7 @@ from .hugging_face import (
     piece_numbers,
     read_config,
     read_settings,
-    read_vocabulary_file,
+    read_vocabulary,
     special_ids,
     special_names,
 )
@@ -56,7 +56,7 @@ class TokenizerEncoder(PieceEncoder):
     def __init__(self, folder: Path):
         path, dictionary = folder / self.file, folder / "dict.txt"
         try:
-            vocabulary = read_vocabulary_file(path)
+            vocabulary = read_vocabulary(path)
             derive = not dictionary.is_file()
             super().__init__(dictionary, dictionary_symbols(vocabulary, fairseq_order(vocabulary)) if derive else None)
             self.tokenizer = self.read(vocabulary)
@@ -162,20 +162,17 @@ def check_growth(normalizer: Any) -> None:
 
 def check_config(path: Path, tokenizer: Tokenizer) -> None:
     """Raise InputError where tokenizer_config.json says otherwise than tokenizer.json (``path``) beside it."""
-    config, said = read_config(path.parent), dict(WORDS)
+    config, settings = read_config(path.parent), dict(WORDS)
     normalizer, words = tokenizer.normalizer, tokenizer.pre_tokenizer
     if isinstance(normalizer, normalizers.BertNormalizer):
-        said |= {theirs: getattr(normalizer, ours) for theirs, ours in SETTINGS.items()}
-        if said["strip_accents"] is None:  # as lower case
-            said["strip_accents"] = said["do_lower_case"]
+        settings |= {theirs: getattr(normalizer, ours) for theirs, ours in SETTINGS.items()}
+        if settings["strip_accents"] is None:  # as lower case
+            settings["strip_accents"] = settings["do_lower_case"]
     if isinstance(words, pre_tokenizers.ByteLevel):
-        said["add_prefix_space"] = words.add_prefix_space
-    for name, value in said.items():
+        settings["add_prefix_space"] = words.add_prefix_space
+    for name, value in settings.items():
         if config.get(name, value) != value:
             raise InputError(f"{path} has {name} = {value}, but {CONFIG} beside it {config[name]}: correct one of them")
-
-
-# --- BERT's WordPiece from a vocab.txt ------------------------------------------------------------
 
 
 class WordPieceEncoder(WordPieceTokenizer):

@@ -57,8 +57,6 @@ def test_classes_by_frequency_or_in_the_order_given(commands):
     ("content", "told"),
     [
         ('text\tlabel\n"a ""b"" c"\t1\n"so" it "is"\t0\n"""d"""\t0\n""\t1\n', "2 lines, the first 2,"),
-        # over several lines: a part of a text would be an example
-        ('label\ttext\n0\tso\n1\t"one\ntwo"\n', "1 lines, the first 3,"),
         ('text\tlabel\n5" wide\t0\nnarrow\t1\nbroken\n', None),
     ],
 )

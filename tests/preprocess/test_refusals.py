@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from preprocess import cli
 from preprocess.data_folder import check_split
 from tests.preprocess.commands import install_hub
 
@@ -65,6 +66,8 @@ REFUSED = [  # arguments, files, what the line names
     (*own("t.tsv", b"t\tlabel\n" + b"text\t1\n" * 150_000 + b"\xff\t1\n", *TEXT), "t.tsv line 150002: byte 0xff"),
     (*own("t.tsv", b"t\tlabel\nok\t1\nb\0d\t1\n", *TEXT), "t.tsv line 3"),
     (*own("t.tsv", b"t\tlabel\nok\t1\n" + b"a" * (3 << 20), *TEXT), "t.tsv line 3"),
+    (*own("t.tsv.xz", TABLE, *TEXT), "t.tsv.xz is neither plain text nor a .gz file: unpack it"),
+    (*own("t.csv.XLSX", TABLE, *TEXT), "t.csv.XLSX is neither plain text nor a .gz file: save its table as CSV"),
     (*own("t.tsv.gz", gzip.compress(TABLE.encode() * 999, mtime=0)[:-9], *TEXT), "t.tsv.gz"),
     # columns and rows
     (*own("t.tsv", b"t\tlabel\ra\t1\rb\t0\r", *TEXT), "t.tsv"),
@@ -82,6 +85,7 @@ REFUSED = [  # arguments, files, what the line names
         for score in ["nan", "4_5"]
     ),
     (*several({"valid": "t\tlabel\na\ty\n", "train": TABLE}), "valid.tsv line 2: label 'y'"),
+    (*several({"valid": "t\tlabel\na\t2.5\n", "train": TABLE}), "give --regression if labels are scores"),
     (*several({"train": TABLE, "test": "t\tlabel\nb\t1\nc\t-1\n"}), "test.tsv line 3: label '-1'"),
     (*several({"test": TABLE}), "--labels"),
     # options beside a good file
@@ -103,8 +107,8 @@ REFUSED = [  # arguments, files, what the line names
     (*raw("RTE", {"RTE/dev.tsv": RTE + "0\ta\tb\tmaybe\n"}, *VALID), "dev.tsv line 2: label 'maybe'"),
     (*raw("RTE", {"RTE/dev.tsv": AN_RTE["RTE/dev.tsv"] + "1\tc\n"}, *VALID, "--strict"), "dev.tsv line 3"),
     (
-        *raw("RTE", {"RTE/test.tsv": "index\tsentence1\tsentence2\n0\tA\tB\n0\tC\tD\n"}, *TEST),
-        "test.tsv line 3: index '0'",
+        *raw("RTE", {"RTE/test.tsv": "index\tsentence1\tsentence2\n0\tA\tB\none\tC\tD\n"}, *TEST),
+        "test.tsv line 3: index 'one'",
     ),
     (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": 0}}\n{CB}}}\n'}, *TEST), "CB/test.jsonl"),
     (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": true}}\n'}, *TEST), "test.jsonl line 1"),
@@ -123,6 +127,11 @@ def test_refused(arguments, files, named, commands):
         commands.write(name, content)
     error = commands.fails(*(argument.replace("RAW", str(commands.raw)) for argument in arguments))
     assert named in error and error[:-1].isprintable()
+
+
+def test_a_command_that_is_misspelt(commands):
+    with pytest.raises(SystemExit, match="did you mean stats"):
+        cli.run(["stat", str(commands.out)])
 
 
 def test_a_record_that_is_only_just_right(commands):

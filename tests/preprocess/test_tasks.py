@@ -124,7 +124,7 @@ QUESTIONS = {"COPA": [0, 0], "MultiRC": [0, 0, 1], "ReCoRD": [0, 0, 0, 1, 1, 1]}
 
 @pytest.mark.parametrize("name", list(SUPER_GLUE))
 def test_super_glue(name, commands):
-    """In the test file a second record with the same numbers is left out; in another, questions are counted on."""
+    """Questions are counted on from record to record."""
     record, expected, numbers = SUPER_GLUE[name]
     commands.write(f"{name}/train.jsonl", json.dumps(record) + "\n")
     commands.write(f"{name}/val.jsonl", 2 * (json.dumps(record) + "\n"))
@@ -134,9 +134,8 @@ def test_super_glue(name, commands):
         return part
 
     unlabelled = json.loads(json.dumps(record), object_hook=without_labels)
-    commands.write(f"{name}/test.jsonl", 2 * (json.dumps(unlabelled) + "\n"))
+    commands.write(f"{name}/test.jsonl", json.dumps(unlabelled) + "\n")
     data = commands.ok(name, "--raw", commands.raw, "--skip-bad")
-    assert f"skipped line 2: idx '{' '.join(map(str, numbers[0]))}'" in commands.capsys.readouterr().out
     for split, times in (("train", 1), ("valid", 2)):
         found = zip(*(commands.texts(data, split, part) for part in data.inputs), commands.labels(data, split))
         assert list(found) == times * expected

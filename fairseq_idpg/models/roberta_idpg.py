@@ -273,9 +273,6 @@ def first_trained(stack: nn.Module, layers: int) -> int:
     return min((int(parts[1]) if parts[0] == "layers" else 0 for parts in trained), default=layers)
 
 
-# --- named sizes
-
-
 def fill_size(size: Mapping[str, Any], args: Any) -> None:
     """Fill what ``args`` leave open of a size, and stay off TPUs, for which fairseq's parser takes --bf16."""
     for name, value in size.items():

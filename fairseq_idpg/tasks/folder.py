@@ -31,8 +31,6 @@ from ..saving.record import Record, listed, read_record, symbols_fingerprint
 F1, CORRELATIONS = "report_acc_and_f1", "report_pearson_and_spearman"
 OF_NUMBERS = (F1, "report_mcc", CORRELATIONS)  # what fairseq's criterion reports
 
-# --- the folder --------------------------------------------------------------------------------------
-
 
 def has_pairs(data: str) -> bool:
     return os.path.isdir(os.path.join(data, "input1"))
@@ -151,9 +149,6 @@ def preprocess_facts(data: str) -> Record:
         return read_record({**values, "bpe_sha256": facts.get("vocab_sha256")}, str(path))
     except (OSError, ValueError, AttributeError, RecursionError):
         raise InputError(f"{path} is damaged: make the folder with python -m preprocess") from None
-
-
-# --- its labels --------------------------------------------------------------------------------------
 
 
 def class_names(dictionary: Dictionary) -> list[str]:

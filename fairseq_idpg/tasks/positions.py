@@ -39,8 +39,6 @@ END = 4
 
 Lengths = Sequence[np.ndarray]  # N tokens of the first sentences; of pairs also N of the second ones
 
-# --- the place of the prompt -------------------------------------------------------------------------
-
 
 def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
     """Raise InputError unless --init-token is ``<s>`` and a --separator-token is in the dictionary and no padding."""
@@ -88,9 +86,6 @@ def prompt_block(position: int, prompt_length: int, placeholder: int, separator:
 def first_row(position: int, index: np.ndarray) -> np.ndarray:
     """Return the index of the first prompt row once the block stands before ``index``."""
     return index + (position == END)
-
-
-# --- the room that it leaves -------------------------------------------------------------------------
 
 
 def kept_lengths(lengths: Lengths, room: int) -> list[np.ndarray]:

@@ -19,7 +19,7 @@ from ..models.config import predicts_words
 from ..models.prepare import DataFacts, complete_options
 from ..names import TRAIN
 from ..optim.half_precision import KeptHalfPrecision
-from ..out_of_memory import refuse_batch, refuse_to_skip
+from ..out_of_memory import refuse_batch
 from ..representations.cache import SplitText, fill_cache
 from ..representations.states import StateCache, find_state_caches, tell_sizes
 from ..representations.stored import Stored, stored_representations
@@ -42,6 +42,11 @@ from .folder import (
 )
 from .positions import check_position, check_tokens, separators
 from .template import ClassWords, Template, complete_phrasing, find_phrasing, in_places
+
+SMALLER_BATCHES = (
+    "give --update-freq 2 and half the --batch-size (with --total-batch-size --update-freq 2 alone), which makes the "
+    "same updates of smaller batches"
+)
 
 
 @register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
@@ -217,9 +222,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         # A resumed run in half precision gets back the loss scale that its checkpoint kept.
         assert self.half_precision is not None
         self.half_precision.before_step(optimizer, update_num)
-        # Forward and backward pass: criterion -> ``RobertaIDPGModel.forward`` -> loss. fairseq would skip a batch that
-        # does not fit into memory; here it ends the run.
-        with refuse_to_skip(sample, update_num):
+        # Forward and backward pass: criterion -> ``RobertaIDPGModel.forward`` -> loss. fairseq would leave out a batch
+        # that does not fit into memory, and so never train on the longest examples; here it ends the run.
+        with refuse_batch(sample["net_input"]["src_tokens"], SMALLER_BATCHES, f"update {update_num + 1}: "):
             loss, sample_size, logging_output = super().train_step(
                 sample, model, self.loss(criterion), optimizer, update_num, ignore_grad
             )

@@ -41,7 +41,6 @@ from .resuming import (
     load_plateau,
     loaded_commands,
     plateau_state,
-    warn_of_lost_files,
     will_resume,
 )
 
@@ -177,9 +176,8 @@ def _start(load_checkpoint: Callable, cfg: Any, trainer: Any, **iterator: Any) -
     install()  # fairseq-train may not have been imported before
     bind_trainer(trainer)
     resumes = will_resume(cfg, trainer.checkpoint_suffix)
-    writes = not cfg.no_save and trainer.is_data_parallel_master
     # One process writes to a folder; it removes what a kill has left there.
-    if writes:
+    if not cfg.no_save and trainer.is_data_parallel_master:
         hold(cfg.save_dir)
         for leftover in leftovers(cfg.save_dir):
             leftover.unlink()
@@ -206,8 +204,6 @@ def _start(load_checkpoint: Callable, cfg: Any, trainer: Any, **iterator: Any) -
         # fairseq would go on with hours and best score of the training whose weights are the start
         trainer._previous_training_time = 0
         memory.pop(BEST, None)
-    if writes:
-        warn_of_lost_files(cfg, trainer.checkpoint_suffix, memory.get(BEST))
     return extra_state, epoch_itr
 
 

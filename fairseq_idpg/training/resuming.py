@@ -1,6 +1,5 @@
 """Where a stopped training goes on: its checkpoint, its counts of early stopping and of a plateau, or not at all."""
 
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -11,8 +10,6 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 
 from ..errors import InputError
-
-logger = logging.getLogger(__name__)
 
 BAD_EPOCHS = "num_bad_epochs"  # as torch's schedule calls it
 BEST, RUNS = "best", "num_runs"  # fairseq keeps both as attributes of its function should_stop_early
@@ -45,26 +42,6 @@ def will_resume(cfg: Any, suffix: str) -> bool:
             f"{cfg.save_dir}"
         )
     return option != "--finetune-from-model" and not (cfg.reset_optimizer or cfg.reset_dataloader)
-
-
-def warn_of_lost_files(cfg: Any, suffix: str, best: float | None) -> None:
-    """Warn where checkpoints in --save-dir are left aside, or will be replaced by worse ones.
-
-    ``best``: the score that the next validation is compared with, if there is one.
-    """
-    last_file, best_file = (os.path.join(cfg.save_dir, f"checkpoint_{name}{suffix}.pt") for name in ("last", "best"))
-    named = cfg.restore_file.replace(".pt", f"{suffix}.pt")
-    other = cfg.restore_file != CheckpointConfig.restore_file and os.path.exists(last_file)
-    if other and not os.path.samefile(last_file, named):
-        logger.warning(
-            f"{last_file} is left aside, as --restore-file {named} is read each time; --continue-once and "
-            "--finetune-from-model go on with it"
-        )
-    if best is None and os.path.exists(best_file):
-        logger.warning(f"no best score is known: the next validation replaces {best_file}")
-
-
-# --- early stopping ----------------------------------------------------------------------------------
 
 
 def _counters() -> Iterator[dict[str, Any]]:
@@ -111,9 +88,6 @@ def ended(cfg: Any, updates: int, hours: float) -> str | None:
     if 0 < cfg.checkpoint.patience <= runs:
         return f"the last {runs} validations were no better, --patience {cfg.checkpoint.patience}"
     return None
-
-
-# --- a schedule that waits on a plateau --------------------------------------------------------------
 
 
 def plateau_state(state_dict: Callable, schedule: ReduceLROnPlateauLRSchedule) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.training.resuming import KeptPatience, ended, warn_of_lost_files, will_resume
+from fairseq_idpg.training.resuming import KeptPatience, ended, will_resume
 
 # --- the checkpoint that is read -----------------------------------------------------------------
 
@@ -33,21 +33,6 @@ def test_the_checkpoint_in_the_folder_comes_first(tmp_path):
     (tmp_path / "checkpoint_last.pt").touch()
     assert will_resume(cfg, "")
     assert not will_resume(CheckpointConfig(save_dir=str(tmp_path), reset_optimizer=True), "")
-
-
-def test_files_that_are_not_those_of_the_training(tmp_path, caplog):
-    last, best, other = (tmp_path / f"{name}.pt" for name in ("checkpoint_last", "checkpoint_best", "other"))
-    other.touch()
-    warn_of_lost_files(reading(tmp_path, restore_file=other), "", None)
-    for file in (last, best):
-        file.touch()
-    for file in ("checkpoint_last.pt", last):
-        warn_of_lost_files(reading(tmp_path, restore_file=file), "", 70.0)
-    assert not caplog.records
-    warn_of_lost_files(reading(tmp_path, restore_file=other), "", 70.0)
-    assert f"{last} is left aside" in caplog.records.pop().message
-    warn_of_lost_files(reading(tmp_path), "", None)
-    assert str(best) in caplog.records.pop().message
 
 
 # --- early stopping ------------------------------------------------------------------------------

@@ -66,11 +66,11 @@ def option_row(field: Field) -> str:
     default: Any = field.metadata.get("preset_default", field.default)
     if default is False or str(default).startswith("${"):  # the value of another option
         default = "off" if default is False else "none"
-    shown, said = f"{default:g}" if isinstance(default, float) else str(default), field.metadata["help"]
+    default, text = f"{default:g}" if isinstance(default, float) else str(default), field.metadata["help"]
     values = values_of(field)
-    if any(value != shown and not re.search(rf"\b{value}\b", said) for value in values):
-        said = f"{said}: {', '.join(values)}"
-    return f"| `{flag_name(field.name)}` | {shown} | {said.replace('|', BAR)} |"
+    if any(value != default and not re.search(rf"\b{value}\b", text) for value in values):
+        text = f"{text}: {', '.join(values)}"
+    return f"| `{flag_name(field.name)}` | {default} | {text.replace('|', BAR)} |"
 
 
 def options_markdown() -> str:
@@ -165,9 +165,9 @@ def equation(preset: Preset) -> str:
     if not preset.methods:
         return "all weights of the backbone are trained" if preset.trains_backbone else "nothing is injected"
     network = NETWORKS.get(str(preset.defaults.get("prompt_reparameterization")))
-    said = [inspect.cleandoc(each.__doc__ or "").split("\n\n")[0] for each in preset.methods]
-    said += [] if network is None else [(network.__doc__ or "").split(". ")[0].split("\n")[0]]
-    text = re.sub(r" (Trainable|No) parameters.*", "", " ".join(" ".join(said).split()))
+    parts = [inspect.cleandoc(each.__doc__ or "").split("\n\n")[0] for each in preset.methods]
+    parts += [] if network is None else [(network.__doc__ or "").split(". ")[0].split("\n")[0]]
+    text = re.sub(r" (Trainable|No) parameters.*", "", " ".join(" ".join(parts).split()))
     return text.replace("``", "`").replace("|", BAR)
 
 

@@ -100,30 +100,30 @@ def open_model(args: argparse.Namespace) -> Predictor | ManyTasks:
 # --- options -------------------------------------------------------------------------------------------------------
 
 
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
         "python -m fairseq_idpg.predict",
         description=(__doc__ or "").split(":")[0],
         epilog="example: %(prog)s --path runs/rte/checkpoint_best.pt --text pairs.tsv --pairs tab --out answers.csv",
     )
-    add = made.add_argument
+    add = parser.add_argument
     add("data", metavar="DATA-bin", nargs="?", help="binarized folder, instead of --text")
-    add_model_options(made)
+    add_model_options(parser)
     add("--out", metavar="FILE", type=named_path, help="file of the predictions (default, of --text: standard output)")
     add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
-    text = made.add_argument_group("sentences")
+    text = parser.add_argument_group("sentences")
     text.add_argument("--text", metavar="FILE|-", help="file of sentences, one in each line; -: standard input")
     layout = text.add_mutually_exclusive_group()
     layout.add_argument("--pairs", choices=["tab"], help="tab: the two sentences of a pair in each line, a tab between")
     layout.add_argument("--jsonl", action="store_true", help=f"each line is JSON, as in FILE.jsonl: {JSON_FORM}")
     text.add_argument("--format", choices=list(FORMATS), help="default: by the suffix of --out, or tsv")
     add_reading_options(text)
-    folder = made.add_argument_group("a binarized folder")
+    folder = parser.add_argument_group("a binarized folder")
     folder.add_argument("--split", help="default: test")
     folder.add_argument("--choose", action="store_true", help="give the label 1 to one answer of each question (COPA)")
     folder.add_argument("--representation-cache", metavar="DIR", help="folder that keeps M(x) of every example")
     folder.add_argument("--state-cache", metavar="DIR", help="folder that keeps what enters the first layer to be run")
-    return made
+    return parser
 
 
 def check(args: argparse.Namespace) -> None:
@@ -153,7 +153,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def check_out(args: argparse.Namespace, model: Any, encoder_files: Iterable[Path] = ()) -> None:
-    """Raise InputError where the predictions would overwrite a file that they are made from."""
+    """Raise InputError where the predictions would overwrite a file that they are parser from."""
     if args.out is not None:
         files = {"--text": args.text, "DATA-bin": args.data, "--backbone": args.backbone, "--vectors": args.vectors}
         read: dict[str, Any] = {name: [file] for name, file in files.items()}
@@ -225,14 +225,14 @@ def predict_folder(args: argparse.Namespace) -> None:
 
 
 def report(out: Path, count: int, what: str, start: float) -> None:
-    """Print how many predictions of ``what`` were made since ``start``."""
+    """Print how many predictions of ``what`` were parser since ``start``."""
     seconds = time.perf_counter() - start
     print(f"{out}: {count:,} predictions of {what} in {seconds:.1f} s ({count / seconds:,.0f} a second)")
 
 
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    args = build_parser().parse_args(argv)
     if args.data is None and args.text is None and len(args.path) > 1:
         # --path takes several files, and so took DATA-bin behind it as one of them
         args.data = args.path.pop()

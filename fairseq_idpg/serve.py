@@ -36,15 +36,15 @@ EXTRA = "pip install prometheus-client starlette uvicorn"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     title, _, rest = (__doc__ or "").partition("\n")
     form = argparse.RawDescriptionHelpFormatter
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         "python -m fairseq_idpg.serve", description=title.split(":")[0], epilog=rest, formatter_class=form
     )
-    add_model_options(made)
-    add_reading_options(made)
-    add = made.add_argument_group("the server").add_argument
+    add_model_options(parser)
+    add_reading_options(parser)
+    add = parser.add_argument_group("the server").add_argument
     add("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1, which no other machine reaches")
     add("--port", type=int, default=8000, metavar="N", help="default: 8000; 0: a free one, which is printed")
     name = "name by which it may be called, again for more; default: this machine's, and any with another --host"
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     add("--max-texts", type=int, default=256, metavar="N", help="texts of a request, default: 256")
     add("--max-bytes", type=int, default=1 << 20, metavar="N", help="size of a request, default: 1 MiB")
     add("--max-queue", type=int, default=4096, metavar="N", help="texts that may wait, default: 4096")
-    return made
+    return parser
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -132,7 +132,7 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
 
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    args = build_parser().parse_args(argv)
     for name, (least, most) in LIMITS.items():
         value = getattr(args, name)
         if not least <= value <= most:

@@ -37,7 +37,7 @@ class DataFacts:
     dictionary: Dictionary
     encode: Callable[[str], list[int]]  # text -> ids, as the data folder was encoded
     record: Record | None  # of the folder; None where the model will read texts
-    follow: Callable[[list[str]], None] | None  # takes the order of a checkpoint's classes, if there are classes
+    take_order: Callable[[list[str]], None] | None  # takes the order of a checkpoint's classes, if there are classes
 
 
 def complete_options(cfg: Any, data: DataFacts) -> None:
@@ -76,7 +76,7 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
         kept = KeptRecord(Record(dictionary=symbols_fingerprint(data.dictionary)), "the text", None, training)
     else:
         reads_vectors = method is not None and method.representation == GLOVE
-        kept = KeptRecord(data.record, data.task_cfg.data, data.follow, training, reads_vectors)
+        kept = KeptRecord(data.record, data.task_cfg.data, data.take_order, training, reads_vectors)
     model.kept[SECTION] = kept
     if training:
         model.kept["fp16"] = KeptHalfPrecision(saved=not cfg.no_save_optimizer_state)
@@ -99,9 +99,9 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
                 "give one for each, with | between"
             )
     if model.method is not None:
-        embeddings, known = model.encoder.sentence_encoder.embed_tokens.weight, data.dictionary
-        fingerprint = model.backbone_fingerprint
-        words = WordEmbeddings(embeddings, known.nspecial, data.encode, fingerprint, symbols=known.symbols)
+        embeddings, special = model.encoder.sentence_encoder.embed_tokens.weight, data.dictionary.nspecial
+        fingerprint, symbols = model.backbone_fingerprint, data.dictionary.symbols
+        words = WordEmbeddings(embeddings, special, data.encode, fingerprint, symbols=symbols)
         model.method.set_initial_values(cfg, words)
     if cfg.head_init_from:
         assert data.record is not None

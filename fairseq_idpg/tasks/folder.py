@@ -182,7 +182,7 @@ class LabelOrder:
                 f"which has {len(names)} labels ({', '.join(names[:5])}): {remedy}"
             )
 
-    def follow(self, names: list[str]) -> None:
+    def take_order(self, names: list[str]) -> None:
         """Take the order of a model's classes; raise InputError for other names, or another number of classes."""
         if self.names and sorted(self.names) != sorted(names):
             raise InputError(

@@ -41,7 +41,7 @@ from .folder import (
     text_encoder,
 )
 from .positions import check_position, check_tokens, separators
-from .template import ClassWords, Template, complete_phrasing, find_phrasing, in_places
+from .template import Template, complete_phrasing, find_phrasing, in_places, ordered_words
 
 SMALLER_BATCHES = (
     "give --update-freq 2 and half the --batch-size (with --total-batch-size --update-freq 2 alone), which makes the "
@@ -89,7 +89,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             dictionary=self.source_dictionary,
             encode=lambda text: text_encoder(self.cfg.data, text).encode([text])[0][:-1].tolist(),
             record=self.record,
-            follow=None if self.labels is None else self.labels.follow,
+            take_order=None if self.labels is None else self.labels.take_order,
         )
         complete_options(cfg, data)
         # With --predict-with mlm a template is put around each example, and the classes are words of the dictionary.
@@ -106,7 +106,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             self.all_words = str(cfg.verbaliser_loss) == "vocabulary"
             if not from_checkpoint:  # a checkpoint has its words in the order of its classes
                 assert self.labels is not None  # scores were refused
-                data = replace(data, follow=ClassWords(cfg, self.labels, head).follow)
+                data = replace(data, take_order=ordered_words(cfg, self.labels, head))
         model.prepare(data, training=not from_checkpoint)
 
         # The built model says what batches must bring: room for its rows, and M(x) or states from a cache.
@@ -180,8 +180,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         folder = self.setup_task(self.cfg, from_checkpoint=True)
         assert folder.record is not None
         self.labels = folder.labels
-        follow = None if self.labels is None else self.labels.follow
-        KeptRecord(folder.record, self.cfg.data, follow, training=False).load_state_dict(asdict(model))
+        take_order = None if self.labels is None else self.labels.take_order
+        KeptRecord(folder.record, self.cfg.data, take_order, training=False).load_state_dict(asdict(model))
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
         """Return fairseq's, with --total-batch-size and --max-tokens shared out among processes and --update-freq."""

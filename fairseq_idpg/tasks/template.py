@@ -191,24 +191,17 @@ PUBLISHED = {
 }
 
 
-@dataclass
-class ClassWords:
-    """The words of a new run, kept in the order of the model's classes when a checkpoint brings another order."""
+def ordered_words(cfg: Any, labels: LabelOrder, head: VerbaliserHead) -> Callable[[list[str]], None]:
+    """Return what puts the words of a new run into the order of a checkpoint's classes, see ``LabelOrder``."""
+    words = dict(zip(labels.names, zip(cfg.verbalisers.split(","), head.words.tolist())))
 
-    cfg: Any  # the model's options, whose verbalisers every checkpoint keeps
-    labels: LabelOrder
-    head: VerbaliserHead
+    def take_order(names: list[str]) -> None:
+        labels.take_order(names)
+        texts, tokens = zip(*(words[name] for name in names))
+        cfg.verbalisers = ",".join(texts)  # every checkpoint keeps the model's options
+        head.words.copy_(torch.tensor(tokens))
 
-    def __post_init__(self) -> None:
-        words = zip(self.cfg.verbalisers.split(","), self.head.words.tolist())
-        self.words = dict(zip(self.labels.names, words))
-
-    def follow(self, names: list[str]) -> None:
-        """Take the order of a checkpoint's classes, see ``LabelOrder.follow``."""
-        self.labels.follow(names)
-        words, tokens = zip(*(self.words[name] for name in names))
-        self.cfg.verbalisers = ",".join(words)
-        self.head.words.copy_(torch.tensor(tokens))
+    return take_order
 
 
 def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:

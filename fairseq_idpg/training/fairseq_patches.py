@@ -46,7 +46,6 @@ from .resuming import (
 
 logger = logging.getLogger(__name__)
 
-REPLACED_BY = "replaced_by"
 HIDDEN_FROM_COMPILER = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
 PROGRESS = ("params", "lr", "lr_old")  # a group's entries that are no options; lr_old is nag's rate of the last update
 
@@ -94,9 +93,8 @@ def install() -> None:
 def _replace(owner: Any, name: str, ours: Callable) -> None:
     """Replace ``owner.name`` with ``ours(theirs, ...)``, unless that was done before."""
     theirs = getattr(owner, name)
-    if getattr(theirs, REPLACED_BY, None) is not ours:
-        replacement = functools.wraps(theirs)(functools.partial(ours, theirs))
-        setattr(replacement, REPLACED_BY, ours)
+    if getattr(theirs, "func", None) is not ours:
+        replacement = functools.partial(ours, theirs)
         setattr(owner, name, staticmethod(replacement) if isinstance(owner, type) else replacement)
 
 

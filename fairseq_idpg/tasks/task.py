@@ -24,22 +24,9 @@ from ..representations.cache import SplitText, fill_cache
 from ..representations.states import StateCache, find_state_caches, tell_sizes
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import KeptRecord, Record
+from . import folder
 from .config import SentencePredictionIDPGConfig
 from .dataset import PromptedDataset, SwappedPairsAppended, arrangement, place_prompts
-from .folder import (
-    LabelOrder,
-    check_files,
-    check_folder,
-    check_labels,
-    check_scored,
-    find_questions,
-    folder_record,
-    has_pairs,
-    load_labels,
-    read_sentences,
-    sentence_lengths,
-    text_encoder,
-)
 from .positions import check_position, check_tokens, separators
 from .template import Template, complete_phrasing, find_phrasing, in_places, ordered_words
 
@@ -61,7 +48,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     stored: Callable[[SplitText], Stored] | None = None  # finds M(x) of a split, where it is not computed
     state_cache: Callable[[SplitText, np.ndarray], StateCache] | None = None  # finds the states of a split
     half_precision: KeptHalfPrecision | None = None  # what a checkpoint keeps for resuming in half precision
-    labels: LabelOrder | None = None  # of a folder with classes
+    labels: folder.LabelOrder | None = None  # of a folder with classes
     record: Record | None = None  # of the data folder
     model_record: Record | None = None  # of a checkpoint that was opened for texts, without a data folder
     adds_loss: str | None = None  # the option by which the method of a new model adds to the loss
@@ -72,13 +59,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
         """Raise InputError where folder and options do not fit; with ``from_checkpoint`` it may lack label names."""
-        check_folder(cfg, from_checkpoint)
-        check_position(cfg.prompt_position, has_pairs(cfg.data))
+        folder.check_folder(cfg, from_checkpoint)
+        check_position(cfg.prompt_position, folder.has_pairs(cfg.data))
         dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
-        check_tokens(cfg, dictionary)
-        labels = load_labels(cfg, cls.load_dictionary, from_checkpoint)
+        labels = folder.load_labels(cfg, cls.load_dictionary, from_checkpoint)
         task = cls(cfg, dictionary, dictionary if labels is None else labels.dictionary)
-        task.labels, task.record = labels, folder_record(cfg, dictionary, [] if labels is None else labels.names)
+        task.labels, task.record = labels, folder.folder_record(cfg, dictionary, [] if labels is None else labels.names)
         return task
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
@@ -87,7 +73,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         data = DataFacts(
             task_cfg=self.cfg,
             dictionary=self.source_dictionary,
-            encode=lambda text: text_encoder(self.cfg.data, text).encode([text])[0][:-1].tolist(),
+            encode=lambda text: folder.text_encoder(self.cfg.data, text).encode([text])[0][:-1].tolist(),
             record=self.record,
             take_order=None if self.labels is None else self.labels.take_order,
         )
@@ -97,7 +83,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         if self.record is not None:  # a model that reads texts instead of a folder brings its own
             complete_phrasing(cfg, self.cfg, self.record)
             if predicts_words(cfg):
-                encoder, pairs = text_encoder(self.cfg.data, cfg.template), bool(self.record.pairs)
+                encoder, pairs = folder.text_encoder(self.cfg.data, cfg.template), bool(self.record.pairs)
                 self.template, words = find_phrasing(cfg, self.cfg, self.source_dictionary, pairs, encoder)
         self.judges = from_checkpoint
         model = super().build_model(cfg, from_checkpoint)
@@ -118,7 +104,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return model
 
     def build_criterion(self, cfg: Any, *args: Any) -> Any:
-        check_scored(cfg, self.labels)
+        folder.check_scored(cfg, self.labels)
         self.reports = reported(cfg)
         criterion = super().build_criterion(cfg, *args)
         check_extra_loss(criterion, self.adds_loss)
@@ -135,12 +121,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         cfg, dictionary = self.cfg, self.source_dictionary
         if self.model_record is not None:
             self.follow_model(self.model_record)
-        check_files(cfg.data, split, cfg.regression_target, combine)
-        inputs = ["input0", "input1"] if has_pairs(cfg.data) else ["input0"]
-        texts = [read_sentences(cfg.data, part, split, dictionary, combine) for part in inputs]
-        lengths = [sentence_lengths(sentences) for sentences in texts]
+        folder.check_files(cfg.data, split, cfg.regression_target, combine)
+        inputs = ["input0", "input1"] if folder.has_pairs(cfg.data) else ["input0"]
+        texts = [folder.read_sentences(cfg.data, part, split, dictionary, combine) for part in inputs]
+        lengths = [folder.sentence_lengths(sentences) for sentences in texts]
         examples = len(lengths[0])
-        check_labels(cfg.data, split, cfg.regression_target, combine, examples, need_labels)
+        folder.check_labels(cfg.data, split, cfg.regression_target, combine, examples, need_labels)
         if self.labels is not None and self.labels.names:
             self.labels.check_count()
         # fairseq would cut the joined tokens. Here ``Shortener`` cuts each sentence, so fairseq reads them whole.
@@ -171,17 +157,17 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             representations=None if self.stored is None else self.stored(text),
             states=None if self.state_cache is None else self.state_cache(text, places.shorten.sizes),
             class_of=self.labels,
-            questions=find_questions(cfg.data, split, self.reports) if judged else None,
+            questions=folder.find_questions(cfg.data, split, self.reports) if judged else None,
         )
         return self.datasets[split]
 
     def follow_model(self, model: Record) -> None:
         """Map the classes of the folder, which is known only now, onto those of a checkpoint; see ``KeptRecord``."""
-        folder = self.setup_task(self.cfg, from_checkpoint=True)
-        assert folder.record is not None
-        self.labels = folder.labels
+        task = self.setup_task(self.cfg, from_checkpoint=True)
+        assert task.record is not None
+        self.labels = task.labels
         take_order = None if self.labels is None else self.labels.take_order
-        KeptRecord(folder.record, self.cfg.data, take_order, training=False).load_state_dict(asdict(model))
+        KeptRecord(task.record, self.cfg.data, take_order, training=False).load_state_dict(asdict(model))
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
         """Return fairseq's, with --total-batch-size and --max-tokens shared out among processes and --update-freq."""

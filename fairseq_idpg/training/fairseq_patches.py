@@ -29,20 +29,11 @@ from ..divergence import clip_grad_norm
 from ..names import TASK
 from ..saving.reading import holds_ours, load_state
 from ..saving.torch_files import copy_whole, leftovers, save_whole
+from . import resuming
 from .arguments import check_arguments, parse_overrides, trains
 from .kept_options import KeptOptions
 from .lock import NAME as LOCK
 from .lock import hold
-from .resuming import (
-    BEST,
-    KeptPatience,
-    catch_up_plateau,
-    ended,
-    load_plateau,
-    loaded_commands,
-    plateau_state,
-    will_resume,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -83,10 +74,10 @@ def install() -> None:
     _replace(checkpoint_utils, "torch_persistent_save", save_whole)
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _read_checkpoint)
     _replace(checkpoint_utils, "load_checkpoint", _start)
-    for command in loaded_commands("convert_namespace_to_omegaconf"):
+    for command in resuming.loaded_commands("convert_namespace_to_omegaconf"):
         _replace(command, "convert_namespace_to_omegaconf", _convert)
         _replace(sys, "excepthook", _say)
-    for command in loaded_commands("should_stop_early"):
+    for command in resuming.loaded_commands("should_stop_early"):
         _replace(command, "train", _train)
 
 
@@ -126,8 +117,8 @@ def _build_optimizer(build: Callable, trainer: Trainer) -> None:
     build()
     bind_optimizer(trainer._optimizer)
     if isinstance(trainer._lr_scheduler, ReduceLROnPlateauLRSchedule):
-        _bind(trainer._lr_scheduler, "state_dict", plateau_state)
-        _bind(trainer._lr_scheduler, "load_state_dict", load_plateau)
+        _bind(trainer._lr_scheduler, "state_dict", resuming.plateau_state)
+        _bind(trainer._lr_scheduler, "load_state_dict", resuming.load_plateau)
 
 
 def bind_optimizer(optimizer: FairseqOptimizer) -> None:
@@ -173,7 +164,7 @@ def _start(load_checkpoint: Callable, cfg: Any, trainer: Any, **iterator: Any) -
         return load_checkpoint(cfg, trainer, **iterator)
     install()  # fairseq-train may not have been imported before
     bind_trainer(trainer)
-    resumes = will_resume(cfg, trainer.checkpoint_suffix)
+    resumes = resuming.will_resume(cfg, trainer.checkpoint_suffix)
     # One process writes to a folder; it removes what a kill has left there.
     if not cfg.no_save and trainer.is_data_parallel_master:
         hold(cfg.save_dir)
@@ -181,11 +172,12 @@ def _start(load_checkpoint: Callable, cfg: Any, trainer: Any, **iterator: Any) -
             leftover.unlink()
     # fairseq keeps the best score as an attribute of a function: another training of this process may have left one.
     memory = vars(checkpoint_utils.save_checkpoint)
-    memory.pop(BEST, None)
+    memory.pop(resuming.BEST, None)
     # The model's checkpoints hold these sections, which compare and restore as they are loaded.
     kept = getattr(trainer.get_model(), "kept", None)
     if kept is not None:
-        kept.update(run=KeptOptions(trainer.cfg, resumes), patience=KeptPatience(resumes and not cfg.reset_meters))
+        kept["run"] = KeptOptions(trainer.cfg, resumes)
+        kept["patience"] = resuming.KeptPatience(resumes and not cfg.reset_meters)
     OwnRun.training = True
     try:
         extra_state, epoch_itr = load_checkpoint(cfg, trainer, **iterator)
@@ -197,18 +189,18 @@ def _start(load_checkpoint: Callable, cfg: Any, trainer: Any, **iterator: Any) -
     history = trainer._optim_history if resumes else []
     trainer.updates_before = history[-1]["num_updates"] if history else 0
     if resumes:
-        catch_up_plateau(trainer, extra_state, anew=cfg.reset_lr_scheduler)
+        resuming.catch_up_plateau(trainer, extra_state, anew=cfg.reset_lr_scheduler)
     else:
         # fairseq would go on with hours and best score of the training whose weights are the start
         trainer._previous_training_time = 0
-        memory.pop(BEST, None)
+        memory.pop(resuming.BEST, None)
     return extra_state, epoch_itr
 
 
 def _train(train_epoch: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
     if is_ours(trainer):
         updates = max(trainer.get_num_updates(), trainer.updates_before)
-        reason = ended(cfg, updates, trainer._previous_training_time / 3600)
+        reason = resuming.ended(cfg, updates, trainer._previous_training_time / 3600)
         if reason is not None:
             logger.info("this training has ended already: %s", reason)
             return [None], True

@@ -15,7 +15,7 @@ import torch
 from preprocess.data_folder import DataFolder
 from preprocess.flags import named_path
 
-from .errors import InputError, logged_command
+from .errors import InputError, command_parser, logged_command
 from .models.config import open_options
 from .out_of_memory import put_on, usual_device
 from .representations.cache import fill_cache
@@ -31,11 +31,7 @@ TASK_OPTIONS = (  # those that the task of a training run has too
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "python -m fairseq_idpg.encode",
-        description=(__doc__ or "").split(":")[0],
-        epilog="example: %(prog)s SST-2-bin --backbone roberta.base/model.pt --representation-cache cache",
-    )
+    parser = command_parser("encode", __doc__, "SST-2-bin --backbone model.pt --representation-cache cache")
     add = parser.add_argument
     add("data", metavar="DATA-bin", nargs="+", help="binarized folders")
     add("--backbone", required=True, metavar="FILE", help="the model.pt of the training runs")

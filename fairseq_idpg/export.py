@@ -15,7 +15,7 @@ from pathlib import Path
 from preprocess.writing import new_folder
 
 from .backbone.weights import ENCODER, STACK
-from .errors import InputError, logged_command
+from .errors import InputError, command_parser, logged_command
 from .inference.load import recorded
 from .methods.registry import find_preset
 from .models.config import fill_method_options, open_options
@@ -109,11 +109,7 @@ def check_target(target: Path, overwrite: bool) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "python -m fairseq_idpg.export",
-        description=(__doc__ or "").split(":")[0],
-        epilog="example: %(prog)s runs/rte/checkpoint_best.pt shared/rte --no-paths",
-    )
+    parser = command_parser("export", __doc__, "runs/rte/checkpoint_best.pt shared/rte --no-paths")
     add = parser.add_argument
     add("checkpoint", metavar="CHECKPOINT", help="file that fairseq-train saved")
     add("folder", metavar="DIR", help="folder to make")

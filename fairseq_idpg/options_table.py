@@ -1,10 +1,9 @@
 """Tables of the pages, made from the dataclasses and the registry: ``python -m fairseq_idpg.options_table``.
 
-``fairseq-train --help`` does not show options of plugins, so OPTIONS.md holds what this prints. ``--write`` puts that,
-METHODS.md's table and README.md's list into the pages, between their comments; a test compares them.
+``fairseq-train --help`` does not show options of plugins, so OPTIONS.md holds what this prints. ``--write`` puts that
+and METHODS.md's table into the pages, between their comments; a test compares them.
 """
 
-import argparse
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -22,10 +21,9 @@ from preprocess.flags import flag_name
 
 from .count import architecture, count_preset
 from .criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterionConfig
-from .errors import InputError, logged_command
+from .errors import InputError, command_parser, logged_command
 from .methods.base import Geometry
 from .methods.prompts.base import PromptMethod
-from .methods.prompts.idpg import IDPG
 from .methods.prompts.task_prompts import NETWORKS
 from .methods.registry import PRESETS, Preset, find_preset
 from .models.config import METHOD_OPTIONS, RobertaIDPGConfig, fill_method_options, open_options
@@ -41,9 +39,6 @@ PLACES_SAY = (
     "What a prompt is made of and where it enters (`--prompt-insertion` `--prompt-layers`) are chosen apart. A list of "
     "layers may stand where `all` does, a single one where `middle` does; `add` and `replace` need layer 0, the input. "
     "What is refused ends with the line of that number:"
-)
-FAMILIES = (
-    *("IDPG", "Other prompts made from the input", "One prompt for all inputs", "Adapters and weights", "Baselines"),
 )
 TITLES = (
     "Task `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
@@ -121,11 +116,6 @@ def refusal(generator: dict[str, Any], insertion: str, layers: str) -> str | Non
     return None
 
 
-def command(options: dict[str, Any]) -> str:
-    """``lpt-npg --generator-input words``."""
-    return " ".join([options["method"], *(f"{flag_name(n)} {v}" for n, v in options.items() if n != "method")])
-
-
 def generators() -> list[dict[str, Any]]:
     """Return the presets of prompts alone, once for each --generator-input where they have that option."""
     return [
@@ -147,7 +137,8 @@ def places_markdown() -> list[str]:
             if line is not None and line not in refusals:
                 refusals.append(line)
             cells.append("yes" if line is None else f"no ({refusals.index(line) + 1})")
-        rows.setdefault(tuple(cells), []).append(f"`{command(generator)}`")
+        reads = [f"{flag_name(name)} {value}" for name, value in generator.items() if name != "method"]
+        rows.setdefault(tuple(cells), []).append(f"`{' '.join([generator['method'], *reads])}`")
     return [
         "| `--method` | " + " | ".join(f"`{insertion}` `{layers}`" for insertion, layers in COLUMNS) + " |",
         "| --- |" + " --- |" * len(COLUMNS),
@@ -194,35 +185,12 @@ def methods_markdown() -> str:
     return "\n".join(rows)
 
 
-def family(preset: Preset) -> str:
-    """Return the family of methods under which README lists a preset, one of ``FAMILIES``."""
-    methods = preset.methods
-    if not methods or any(method.hides_pass for method in methods):
-        return "Baselines"
-    if not all(issubclass(method, PromptMethod) for method in methods):
-        return "Adapters and weights"
-    if any(issubclass(method, IDPG) for method in methods):
-        return "IDPG"
-    # a method whose prompt depends on the input has its own way to show rows without an example
-    fixed: Any = PromptMethod.shows_no_example
-    alike = all(method.shows_no_example == fixed for method in methods if issubclass(method, PromptMethod))
-    return "One prompt for all inputs" if alike else "Other prompts made from the input"
-
-
-def families_markdown() -> str:
-    names: dict[str, list[str]] = {kind: [] for kind in FAMILIES}
-    for name, preset in sorted(PRESETS.items()):
-        names[family(preset)].append(f"`{name}`")
-    return "\n".join(f"- **{kind}**: {', '.join(each)}." for kind, each in names.items())
-
-
 # --- the pages
 
 HERE = Path(__file__).parent
 PARTS: dict[Path, tuple[str, Callable[[], str]]] = {  # page -> the comment in front of a part, what makes the part
     HERE / "OPTIONS.md": ("options", options_markdown),
     HERE / "METHODS.md": ("methods", methods_markdown),
-    HERE.parent / "README.md": ("methods", families_markdown),
 }
 
 
@@ -234,11 +202,7 @@ def part_of(page: Path, marker: str) -> re.Match:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        "python -m fairseq_idpg.options_table",
-        description=(__doc__ or "").split(":")[0],
-        epilog="example: %(prog)s > options.md",
-    )
+    parser = command_parser("options_table", __doc__, "> options.md")
     parser.add_argument("--write", action="store_true", help="write the tables into the pages of this checkout")
     if not parser.parse_args(argv).write:
         print(options_markdown())

@@ -26,7 +26,7 @@ from preprocess.errors import shown
 from preprocess.flags import flag_name, named_path
 from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
 
-from .errors import InputError, logged_command
+from .errors import InputError, command_parser, logged_command
 from .inference.files import FORMATS, JSON_FORM, TextFile, Writer, standard_output
 from .inference.folder import load_on_folder, predict_split, questions_of
 from .inference.load import open_checkpoint, open_many
@@ -101,11 +101,8 @@ def open_model(args: argparse.Namespace) -> Predictor | ManyTasks:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "python -m fairseq_idpg.predict",
-        description=(__doc__ or "").split(":")[0],
-        epilog="example: %(prog)s --path runs/rte/checkpoint_best.pt --text pairs.tsv --pairs tab --out answers.csv",
-    )
+    example = "--path runs/rte/checkpoint_best.pt --text pairs.tsv --pairs tab --out answers.csv"
+    parser = command_parser("predict", __doc__, example)
     add = parser.add_argument
     add("data", metavar="DATA-bin", nargs="?", help="binarized folder, instead of --text")
     add_model_options(parser)

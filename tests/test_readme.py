@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_idpg import options_table
+from fairseq_idpg.methods.registry import PRESETS
 from tests import page_commands
 from tests.folders import ROOT
 from tests.page_commands import commands, run_page, shell
@@ -44,6 +45,10 @@ def test_tables_are_the_programs(page):
     marker, made = options_table.PARTS[page]
     said = options_table.part_of(page, marker)[0]
     assert said == made() + "\n", "run: python -m fairseq_idpg.options_table --write"
+
+
+def test_readme_names_every_method():
+    assert not [name for name in PRESETS if f"`{name}`" not in README]
 
 
 def anchors(text: str) -> set[str]:

@@ -88,8 +88,6 @@ def new_fields(config: type, fairseqs: type | None = None) -> list[Field]:
     return [field for field in fields(config) if "help" in field.metadata and field.name not in inherited]
 
 
-# --- which prompt may stand at which place, tried out
-
 SIZES = Geometry(layers=3, width=64, inner=64)  # small: refusals do not depend on them
 PLACES: dict[str, tuple[str, ...]] = {  # --prompt-insertion -> --prompt-layers
     "add": ("first", "all"),
@@ -148,9 +146,6 @@ def places_markdown() -> list[str]:
     ]
 
 
-# --- what the methods are
-
-
 def equation(preset: Preset) -> str:
     """Return the first paragraphs of the docstrings of a preset's classes and of the network that makes its prompt."""
     if not preset.methods:
@@ -184,8 +179,6 @@ def methods_markdown() -> str:
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
-
-# --- the pages
 
 HERE = Path(__file__).parent
 PARTS: dict[Path, tuple[str, Callable[[], str]]] = {  # page -> the comment in front of a part, what makes the part

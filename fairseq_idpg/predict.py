@@ -44,9 +44,6 @@ JSON = "JSON", "--jsonl, if each line has a value of its own, or a .txt file of 
 NO_SENTENCES = {**dict.fromkeys((".csv", ".tsv", ".tab"), TABLE), **dict.fromkeys((".json", ".ndjson"), JSON)}
 
 
-# --- which model, here and for ``python -m fairseq_idpg.serve`` ----------------------------------------------------
-
-
 def add_model_options(parser: Any) -> None:
     """Add options that name checkpoints and where they run."""
     add = parser.add_argument
@@ -95,9 +92,6 @@ def open_model(args: argparse.Namespace) -> Predictor | ManyTasks:
         if name is None and not others:
             return open_checkpoint(path, **options)
         return open_many([(name, path), *others], **options)
-
-
-# --- options -------------------------------------------------------------------------------------------------------
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -168,9 +162,6 @@ def layout_of(args: argparse.Namespace) -> str:
     if args.pairs:
         return "tab"
     return "jsonl" if args.jsonl or suffix_of(args.text) == ".jsonl" else "lines"
-
-
-# --- predictions ---------------------------------------------------------------------------------------------------
 
 
 def predict_texts(args: argparse.Namespace) -> None:

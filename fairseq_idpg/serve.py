@@ -32,7 +32,6 @@ LIMITS = {  # option -> its least and its largest value
     **dict.fromkeys(("batch_size", "max_texts", "max_bytes", "max_queue"), (1, 2**31)),
     **{"port": (0, 65535), "window": (0, 60_000)},
 }
-EXTRA = "pip install prometheus-client starlette uvicorn"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -104,7 +103,7 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
         from .serving.http import HttpServer
         from .serving.questions import Served
     except ModuleNotFoundError as error:
-        raise InputError(f"the server needs {error.name}: {EXTRA}") from None
+        raise InputError(f"the server needs {error.name}: pip install prometheus-client starlette uvicorn") from None
     metrics = Metrics()
     batcher = Batcher(
         lambda: Served(open_model(args)), args.batch_size, args.window / 1000, args.max_queue, metrics.answered

@@ -18,7 +18,7 @@ inserts at inconsistent places on single sentences and masks the wrong tokens at
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +26,6 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
-
-from preprocess.flags import flag_name
 
 from ..errors import InputError
 
@@ -42,19 +40,17 @@ Lengths = Sequence[np.ndarray]  # N tokens of the first sentences; of pairs also
 
 def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
     """Raise InputError unless --init-token is ``<s>`` and a --separator-token is in the dictionary and no padding."""
-    if cfg.init_token is None:
-        raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
-    for name, remedy in (("init_token", "give 0 for <s>"), ("separator_token", "give 2 for </s>, or 0 for <s>")):
-        token = getattr(cfg, name)
-        if token is not None and not 0 <= token < len(dictionary):
-            reason = f"not in the dictionary, which has {len(dictionary)} symbols"
-        elif token == dictionary.pad():
-            reason = "padding, which the model does not read"
-        elif name == "init_token" and token != dictionary.bos():
-            reason = f"{dictionary[token]}, and the backbone's sentences begin with <s>"
-        else:
-            continue
-        raise InputError(f"{flag_name(name)} {token} is {reason}: {remedy}")
+    if cfg.init_token != dictionary.bos():
+        raise InputError(
+            f"--init-token {cfg.init_token} is not <s>, with which the backbone's sentences begin and from which the "
+            f"prompt's place counts: give --init-token {dictionary.bos()}"
+        )
+    separator = cfg.separator_token
+    if separator is not None and (separator == dictionary.pad() or not 0 <= separator < len(dictionary)):
+        raise InputError(
+            f"--separator-token {separator} is padding, or not among the {len(dictionary)} symbols of the dictionary: "
+            "give 2 for </s>, or 0 for <s>"
+        )
 
 
 def check_position(position: int, pairs: bool, template: bool = False) -> None:
@@ -134,18 +130,23 @@ class Shortener:
         """What changes the tokens; it takes part in the names of cache files."""
         return [*self.kept, None][:2]
 
+    def spans(self, lengths: Lengths, index: int) -> Iterator[tuple[int, int]]:
+        """Yield start and length of each sentence of an example."""
+        start = 1
+        for length in (int(each[index]) for each in lengths):
+            yield start, length
+            start += length + self.separators
+
     def __call__(self, tokens: Tensor, index: int) -> Tensor:
         """Return the example's tokens (1-D) with its sentences cut."""
-        spans, start = [], 1
-        for whole, kept in zip(self.lengths, self.kept):
-            spans.append((start, whole[index], kept[index]))
-            start += whole[index] + self.separators
-        if all(length == kept for _, length, kept in spans):
+        kept_here = [int(kept[index]) for kept in self.kept]
+        spans = list(self.spans(self.lengths, index))
+        if kept_here == [length for _, length in spans]:
             return tokens
         keep = torch.ones(len(tokens), dtype=torch.bool)
         # The seed of fairseq's ``numpy_seed``, for a generator that the threads which load data do not share.
         draw = np.random.RandomState(int(hash((self.seed, self.epoch, index)) % 1e6)) if self.random else None
-        for start, length, kept in spans:
+        for (start, length), kept in zip(spans, kept_here):
             first = 0 if draw is None else draw.randint(0, length - kept + 1)
             keep[start : start + length] = False
             keep[start + first : start + first + kept] = True

@@ -120,7 +120,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         """
         cfg, dictionary = self.cfg, self.source_dictionary
         if self.model_record is not None:
-            self.follow_model(self.model_record)
+            self.match_classes(self.model_record)
         folder.check_files(cfg.data, split, cfg.regression_target, combine)
         inputs = ["input0", "input1"] if folder.has_pairs(cfg.data) else ["input0"]
         texts = [folder.read_sentences(cfg.data, part, split, dictionary, combine) for part in inputs]
@@ -161,7 +161,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         )
         return self.datasets[split]
 
-    def follow_model(self, model: Record) -> None:
+    def match_classes(self, model: Record) -> None:
         """Map the classes of the folder, which is known only now, onto those of a checkpoint; see ``KeptRecord``."""
         task = self.setup_task(self.cfg, from_checkpoint=True)
         assert task.record is not None

@@ -169,15 +169,11 @@ def predict_texts(args: argparse.Namespace) -> None:
     form = args.format or ("" if args.out is None else args.out.suffix[1:]) or "tsv"
     if form not in FORMATS:
         raise InputError(f"--out {args.out}: give it the suffix .{', .'.join(FORMATS)}, or give --format")
-    if args.out is None:
-        output: Any = contextlib.nullcontext(standard_output())
-    else:
-        check_output(args.out, "--out")
-        output = open_output(args.out, "--out")
     model = open_model(args)
     for task in model.tasks.values() if isinstance(model, ManyTasks) else [model]:
         check_out(args, task.model, task.text.encoder.files)
     start = time.perf_counter()
+    output: Any = contextlib.nullcontext(standard_output()) if args.out is None else open_output(args.out, "--out")
     with naming_options(args), output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
         writer = Writer(file, form)
         for chunk in texts.chunks(CHUNK):

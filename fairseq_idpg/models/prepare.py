@@ -3,7 +3,6 @@
 The task hands ``DataFacts`` to ``complete_options`` before it builds a model, and to ``prepare_model`` after that.
 """
 
-import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairseq.data import Dictionary
-from omegaconf import OmegaConf, open_dict
 
 from ..errors import InputError
 from ..methods.base import Method, WordEmbeddings
@@ -50,19 +48,17 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
             f"--arch {getattr(cfg, '_name', None)} cannot take prompts: give --arch roberta_idpg, or "
             "roberta_idpg_base, _large or _minilm"
         )
-    folder = data.task_cfg.data
-    with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
-        width = cfg.representation_width
-        fill_method_options(cfg)
-        if find_preset(cfg.method).needs_pairs and data.record is not None and not data.record.pairs:
-            raise InputError(
-                f"--method {cfg.method} needs entailment pairs, but {folder} has no input1: make them with "
-                "python -m preprocess --efl"
-            )
-        if getattr(cfg, "representation", None) == GLOVE and not (width and data.record is None):
-            cfg.representation_width = vectors_width(folder, width)
-        if cfg.backbone and cfg.backbone != NO_BACKBONE:
-            cfg.backbone = os.path.abspath(cfg.backbone)
+    folder, width = data.task_cfg.data, getattr(cfg, "representation_width", None)
+    fill_method_options(cfg)
+    if find_preset(cfg.method).needs_pairs and data.record is not None and not data.record.pairs:
+        raise InputError(
+            f"--method {cfg.method} needs entailment pairs, but {folder} has no input1: make them with "
+            "python -m preprocess --efl"
+        )
+    if getattr(cfg, "representation", None) == GLOVE and not (width and data.record is None):
+        cfg.representation_width = vectors_width(folder, width)
+    if cfg.backbone and cfg.backbone != NO_BACKBONE:
+        cfg.backbone = os.path.abspath(cfg.backbone)
 
 
 def prepare_model(model: Any, data: DataFacts, training: bool) -> None:

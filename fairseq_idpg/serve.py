@@ -14,13 +14,11 @@ example: python -m fairseq_idpg.serve --path runs/rte/checkpoint_best.pt --port 
 """
 
 import argparse
-import contextlib
 import ipaddress
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from preprocess.errors import shown
 from preprocess.flags import flag_name
@@ -32,7 +30,6 @@ LIMITS = {  # option -> its least and its largest value
     **dict.fromkeys(("batch_size", "max_texts", "max_bytes", "max_queue"), (1, 2**31)),
     **{"port": (0, 65535), "window": (0, 60_000)},
 }
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -84,17 +81,6 @@ def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> set[
     return names if named else None
 
 
-@contextlib.contextmanager
-def handled(handler: Any) -> Iterator[None]:
-    """Send ``SIGNALS`` to ``handler``; at its end uvicorn raises again the one that ended it."""
-    earlier = {number: signal.signal(number, handler) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, before in earlier.items():
-            signal.signal(number, before)
-
-
 def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     """Answer until a signal comes, and then the requests that were accepted before."""
     try:
@@ -119,12 +105,14 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     def ended() -> None:
         server.should_exit = True
 
-    with handled(server.handle_exit):
-        batcher.start(opened, ended)
-        try:
-            server.run(sockets=[bound])
-        finally:
-            batcher.close(drop=server.force_exit)  # Ctrl-C twice
+    # Signals count before and after uvicorn runs, too: at its end it raises again the one that ended it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, server.handle_exit)
+    batcher.start(opened, ended)
+    try:
+        server.run(sockets=[bound])
+    finally:
+        batcher.close(drop=server.force_exit)  # Ctrl-C twice
     if batcher.error is not None:
         raise batcher.error
 

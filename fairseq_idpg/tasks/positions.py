@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 POSITIONS = (0, 1, 2, 3, 4)
 SINGLE_POSITIONS = (0, 1, 4)
 END = 4
+SHORTER = "a shorter prompt, or a shorter --template if there is one"
 
 Lengths = Sequence[np.ndarray]  # N tokens of the first sentences; of pairs also N of the second ones
 
@@ -173,13 +174,9 @@ def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int |
     if room < (2 if pairs else 1):
         raise InputError(
             f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
-            f"{_shorter(words)}"
+            f"{SHORTER}"
         )
     return room
-
-
-def _shorter(words: int | None) -> str:
-    return "a shorter prompt" if words is None else "a shorter prompt or --template"
 
 
 def fit(cfg: Any, split: str, lengths: Lengths, prompt_length: int, rows: int, words: int | None = None) -> Shortener:
@@ -196,7 +193,7 @@ def fit(cfg: Any, split: str, lengths: Lengths, prompt_length: int, rows: int, w
         raise InputError(
             f"{len(too_long)} examples of split {split} are too long: the first, line {too_long[0] + 1}, has "
             f"{together[too_long[0]]} tokens, and --max-positions {cfg.max_positions} with --prompt-length "
-            f"{prompt_length} leaves room for {room}: give {remedy} (predict: --truncate) or {_shorter(words)}"
+            f"{prompt_length} leaves room for {room}: give {remedy} (predict: --truncate) or {SHORTER}"
         )
     if len(too_long):
         logger.warning("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)

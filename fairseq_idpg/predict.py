@@ -40,7 +40,7 @@ FOLDER_OPTIONS = ("split", "choose", "representation_cache", "state_cache")
 TEXT_OPTIONS = ("pairs", "jsonl", "format", "vocab", "vectors", "fp16")
 # suffixes of --text whose lines are not sentences, and how such a file is read
 TABLE = "a table", "--pairs tab for two columns of a pair, a .txt file of sentences alone, or JSON lines"
-JSON = "JSON", "--jsonl, if each line has a value of its own, or a .txt file of sentences"
+JSON = "JSON", "--jsonl, if each line is one JSON value, or a .txt file of sentences"
 NO_SENTENCES = {**dict.fromkeys((".csv", ".tsv", ".tab"), TABLE), **dict.fromkeys((".json", ".ndjson"), JSON)}
 
 

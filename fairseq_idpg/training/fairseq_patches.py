@@ -183,7 +183,7 @@ def _start(load_checkpoint: Callable, cfg: Any, trainer: Any, **iterator: Any) -
         extra_state, epoch_itr = load_checkpoint(cfg, trainer, **iterator)
     finally:
         OwnRun.training = False
-    if trainer.cfg.dataset.curriculum:  # fairseq's one loader for all epochs would shuffle none of them
+    if trainer.cfg.dataset.curriculum:  # one loader for all epochs would shuffle none
         epoch_itr.reuse_dataloader = False
     # The trainer counts updates in the optimizer's state, which a checkpoint may lack.
     history = trainer._optim_history if resumes else []
@@ -259,7 +259,7 @@ def _say(show_traceback: Callable, kind: Any, error: BaseException, trace: Any) 
     if isinstance(error, ProcessRaisedException):
         line = find_input_error(str(error))
     else:
-        # fairseq's trainer puts an error of its own around any that a checkpoint meets
+        # fairseq's trainer wraps any error of a checkpoint in another one
         line = next((str(each) for each in (error, error.__context__) if isinstance(each, InputError)), None)
     if line is None:
         return show_traceback(kind, error, trace)

@@ -203,7 +203,7 @@ def predict_folder(args: argparse.Namespace) -> None:
     report(args.out, len(predictions.outputs), split, start)
     if left_out:
         first = ", ".join(str(line) for _, line in left_out[:SHOWN]) + (", ..." if len(left_out) > SHOWN else "")
-        print(f"empty predictions: {len(left_out):,} lines of the raw file gave no example, {first}")
+        print(f"without an example and with empty columns: {len(left_out):,} lines of the raw file, {first}")
     if predictions.label_names:
         print(f"columns: the class, and the probabilities of {', '.join(map(shown, predictions.label_names))}")
 

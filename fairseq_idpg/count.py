@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.roberta.model import base_architecture
 
-from .errors import logged_command
+from .errors import command_parser, logged_command
 from .methods.registry import PRESETS, find_preset
 from .models.config import fill_method_options, open_options
 from .models.size import method_of
@@ -82,11 +82,7 @@ def counts(arch: str) -> list[Count]:
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     choices = sorted(name for name, model in ARCH_MODEL_REGISTRY.items() if name.startswith("roberta_idpg"))
-    parser = argparse.ArgumentParser(
-        "python -m fairseq_idpg.count",
-        description=(__doc__ or "").split(":")[0],
-        epilog="example: %(prog)s --arch roberta_idpg_base",
-    )
+    parser = command_parser("count", __doc__, "--arch roberta_idpg_base")
     default = "roberta_idpg_large"
     parser.add_argument("--arch", choices=choices, default=default, help="size of the backbone (default: %(default)s)")
     args = parser.parse_args(argv)

@@ -15,7 +15,7 @@ import torch
 from preprocess.data_folder import DataFolder
 from preprocess.flags import named_path
 
-from .errors import InputError, logged_command
+from .errors import InputError, command_parser, logged_command
 from .models.config import open_options
 from .out_of_memory import put_on, usual_device
 from .representations.cache import fill_cache
@@ -30,13 +30,9 @@ TASK_OPTIONS = (  # those that the task of a training run has too
 )
 
 
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        "python -m fairseq_idpg.encode",
-        description=(__doc__ or "").split(":")[0],
-        epilog="example: %(prog)s SST-2-bin --backbone roberta.base/model.pt --representation-cache cache",
-    )
-    add = made.add_argument
+def build_parser() -> argparse.ArgumentParser:
+    parser = command_parser("encode", __doc__, "SST-2-bin --backbone model.pt --representation-cache cache")
+    add = parser.add_argument
     add("data", metavar="DATA-bin", nargs="+", help="binarized folders")
     add("--backbone", required=True, metavar="FILE", help="the model.pt of the training runs")
     add("--representation-cache", type=named_path, required=True, metavar="DIR", help="folder of the rows")
@@ -52,12 +48,12 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--prompt-length", type=int, default=5, metavar="N", help=room)
     add("--swap-pairs", choices=["none", "append"], default="none", help="default: none")
-    half = made.add_mutually_exclusive_group()
+    half = parser.add_mutually_exclusive_group()
     for option, precision in (("--fp16", torch.float16), ("--bf16", torch.bfloat16)):
         stores: Any = {"action": "store_const", "dest": "precision", "const": precision, "default": torch.float32}
         half.add_argument(option, help=f"rows for runs with {option}", **stores)
     add("--cpu", action="store_true", help="do not use a GPU")
-    return made
+    return parser
 
 
 def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) -> None:
@@ -101,7 +97,7 @@ def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) ->
 
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    args = build_parser().parse_args(argv)
     sizes = read_backbone(backbone_path(args.backbone)).sizes
     for path in args.data:
         encode(DataFolder(Path(path)), args, sizes)

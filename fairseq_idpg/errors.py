@@ -1,12 +1,13 @@
 """Errors of bad input, and how a command reports them."""
 
+import argparse
 import contextlib
 import logging
 from collections.abc import Iterator
 
 from preprocess.errors import InputError, command_line
 
-__all__ = ["PREPROCESS", "InputError", "ModelFault", "ModelLost", "logged_command", "reading_data"]
+__all__ = ["PREPROCESS", "InputError", "ModelFault", "ModelLost", "command_parser", "logged_command", "reading_data"]
 
 PREPROCESS = "preprocess it again (README: data)"
 
@@ -17,6 +18,14 @@ class ModelFault(InputError):
 
 class ModelLost(ModelFault):
     """The model can answer nothing any more."""
+
+
+def command_parser(name: str, doc: str | None, example: str) -> argparse.ArgumentParser:
+    """Return the parser of ``python -m fairseq_idpg.NAME``; its module's docstring describes it up to a colon."""
+    description = (doc or "").split(":")[0]
+    return argparse.ArgumentParser(
+        f"python -m fairseq_idpg.{name}", description=description, epilog=f"example: %(prog)s {example}"
+    )
 
 
 @contextlib.contextmanager

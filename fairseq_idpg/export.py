@@ -15,7 +15,7 @@ from pathlib import Path
 from preprocess.writing import new_folder
 
 from .backbone.weights import ENCODER, STACK
-from .errors import InputError, logged_command
+from .errors import InputError, command_parser, logged_command
 from .inference.load import recorded
 from .methods.registry import find_preset
 from .models.config import fill_method_options, open_options
@@ -108,24 +108,20 @@ def check_target(target: Path, overwrite: bool) -> None:
         )
 
 
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        "python -m fairseq_idpg.export",
-        description=(__doc__ or "").split(":")[0],
-        epilog="example: %(prog)s runs/rte/checkpoint_best.pt shared/rte --no-paths",
-    )
-    add = made.add_argument
+def build_parser() -> argparse.ArgumentParser:
+    parser = command_parser("export", __doc__, "runs/rte/checkpoint_best.pt shared/rte --no-paths")
+    add = parser.add_argument
     add("checkpoint", metavar="CHECKPOINT", help="file that fairseq-train saved")
     add("folder", metavar="DIR", help="folder to make")
     add("--record", metavar="FILE", help="scores of the run (default: record.json beside a checkpoint_best.pt)")
     add("--no-paths", action="store_true", help="leave out where backbone and encoder are on this machine")
     add("--overwrite", action="store_true", help="replace an earlier folder of this kind")
-    return made
+    return parser
 
 
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    args = build_parser().parse_args(argv)
     pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths)
     size = sum(file.stat().st_size for file in Path(args.folder).iterdir())
     print(f"{args.folder}: {size / 1000:,.0f} kB. Use it in Python, or at the command line:")

@@ -1,10 +1,9 @@
 """Tables of the pages, made from the dataclasses and the registry: ``python -m fairseq_idpg.options_table``.
 
-``fairseq-train --help`` does not show options of plugins, so OPTIONS.md holds what this prints. ``--write`` puts that,
-METHODS.md's table and README.md's list into the pages, between their comments; a test compares them.
+``fairseq-train --help`` does not show options of plugins, so OPTIONS.md holds what this prints. ``--write`` puts that
+and METHODS.md's table into the pages, between their comments; a test compares them.
 """
 
-import argparse
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from preprocess.flags import flag_name
 
 from .count import architecture, count_preset
 from .criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterionConfig
-from .errors import InputError, logged_command
+from .errors import InputError, command_parser, logged_command
 from .methods.base import Geometry
 from .methods.prompts.base import PromptMethod
 from .methods.prompts.idpg import IDPG
@@ -70,11 +69,11 @@ def option_row(field: Field) -> str:
     default: Any = field.metadata.get("preset_default", field.default)
     if default is False or str(default).startswith("${"):  # the value of another option
         default = "off" if default is False else "none"
-    shown, said = f"{default:g}" if isinstance(default, float) else str(default), field.metadata["help"]
+    default, text = f"{default:g}" if isinstance(default, float) else str(default), field.metadata["help"]
     values = values_of(field)
-    if any(value != shown and not re.search(rf"\b{value}\b", said) for value in values):
-        said = f"{said}: {', '.join(values)}"
-    return f"| `{flag_name(field.name)}` | {shown} | {said.replace('|', BAR)} |"
+    if any(value != default and not re.search(rf"\b{value}\b", text) for value in values):
+        text = f"{text}: {', '.join(values)}"
+    return f"| `{flag_name(field.name)}` | {default} | {text.replace('|', BAR)} |"
 
 
 def options_markdown() -> str:
@@ -96,8 +95,6 @@ def new_fields(config: type, fairseqs: type | None = None) -> list[Field]:
     inherited = set() if fairseqs is None else {field.name for field in fields(fairseqs)}
     return [field for field in fields(config) if "help" in field.metadata and field.name not in inherited]
 
-
-# --- which prompt may stand at which place, tried out
 
 SIZES = Geometry(layers=3, width=64, inner=64)  # small: refusals do not depend on them
 PLACES: dict[str, tuple[str, ...]] = {  # --prompt-insertion -> --prompt-layers
@@ -125,11 +122,6 @@ def refusal(generator: dict[str, Any], insertion: str, layers: str) -> str | Non
     return None
 
 
-def command(options: dict[str, Any]) -> str:
-    """``lpt-npg --generator-input words``."""
-    return " ".join([options["method"], *(f"{flag_name(n)} {v}" for n, v in options.items() if n != "method")])
-
-
 def generators() -> list[dict[str, Any]]:
     """Return the presets of prompts alone, once for each --generator-input where they have that option."""
     return [
@@ -151,7 +143,8 @@ def places_markdown() -> list[str]:
             if line is not None and line not in refusals:
                 refusals.append(line)
             cells.append("yes" if line is None else f"no ({refusals.index(line) + 1})")
-        rows.setdefault(tuple(cells), []).append(f"`{command(generator)}`")
+        reads = [f"{flag_name(name)} {value}" for name, value in generator.items() if name != "method"]
+        rows.setdefault(tuple(cells), []).append(f"`{' '.join([generator['method'], *reads])}`")
     return [
         "| `--method` | " + " | ".join(f"`{insertion}` `{layers}`" for insertion, layers in COLUMNS) + " |",
         "| --- |" + " --- |" * len(COLUMNS),
@@ -161,17 +154,14 @@ def places_markdown() -> list[str]:
     ]
 
 
-# --- what the methods are
-
-
 def equation(preset: Preset) -> str:
     """Return the first paragraphs of the docstrings of a preset's classes and of the network that makes its prompt."""
     if not preset.methods:
         return "all weights of the backbone are trained" if preset.trains_backbone else "nothing is injected"
     network = NETWORKS.get(str(preset.defaults.get("prompt_reparameterization")))
-    said = [inspect.cleandoc(each.__doc__ or "").split("\n\n")[0] for each in preset.methods]
-    said += [] if network is None else [(network.__doc__ or "").split(". ")[0].split("\n")[0]]
-    text = re.sub(r" (Trainable|No) parameters.*", "", " ".join(" ".join(said).split()))
+    parts = [inspect.cleandoc(each.__doc__ or "").split("\n\n")[0] for each in preset.methods]
+    parts += [] if network is None else [(network.__doc__ or "").split(". ")[0].split("\n")[0]]
+    text = re.sub(r" (Trainable|No) parameters.*", "", " ".join(" ".join(parts).split()))
     return text.replace("``", "`").replace("|", BAR)
 
 
@@ -240,11 +230,7 @@ def part_of(page: Path, marker: str) -> re.Match:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        "python -m fairseq_idpg.options_table",
-        description=(__doc__ or "").split(":")[0],
-        epilog="example: %(prog)s > options.md",
-    )
+    parser = command_parser("options_table", __doc__, "> options.md")
     parser.add_argument("--write", action="store_true", help="write the tables into the pages of this checkout")
     if not parser.parse_args(argv).write:
         print(options_markdown())

@@ -44,16 +44,3 @@ def put_on(device: torch.device, model: Any, what: str) -> Any:
     """Return the model, moved to the device; errors name its file, ``what``."""
     with taking_memory(f"{what}: the model", WITHOUT_GPU):
         return model.to(device)
-
-
-def refuse_to_skip(sample: dict[str, Any], update: int) -> contextlib.AbstractContextManager[None]:
-    """End a training whose batch does not fit into memory.
-
-    fairseq warns ("attempting to recover from OOM"), leaves the batch out and goes on, so the longest examples are
-    never trained on. Its ``except RuntimeError`` does not catch InputError.
-    """
-    remedy = (
-        "give --update-freq 2 and half the --batch-size (with --total-batch-size --update-freq 2 alone), which makes "
-        "the same updates of smaller batches"
-    )
-    return refuse_batch(sample["net_input"]["src_tokens"], remedy, f"update {update + 1}: ")

@@ -26,7 +26,7 @@ from preprocess.errors import shown
 from preprocess.flags import flag_name, named_path
 from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
 
-from .errors import InputError, logged_command
+from .errors import InputError, command_parser, logged_command
 from .inference.files import FORMATS, JSON_FORM, TextFile, Writer, standard_output
 from .inference.folder import load_on_folder, predict_split, questions_of
 from .inference.load import open_checkpoint, open_many
@@ -40,11 +40,8 @@ FOLDER_OPTIONS = ("split", "choose", "representation_cache", "state_cache")
 TEXT_OPTIONS = ("pairs", "jsonl", "format", "vocab", "vectors", "fp16")
 # suffixes of --text whose lines are not sentences, and how such a file is read
 TABLE = "a table", "--pairs tab for two columns of a pair, a .txt file of sentences alone, or JSON lines"
-JSON = "JSON", "--jsonl, if each line has a value of its own, or a .txt file of sentences"
+JSON = "JSON", "--jsonl, if each line is one JSON value, or a .txt file of sentences"
 NO_SENTENCES = {**dict.fromkeys((".csv", ".tsv", ".tab"), TABLE), **dict.fromkeys((".json", ".ndjson"), JSON)}
-
-
-# --- which model, here and for ``python -m fairseq_idpg.serve`` ----------------------------------------------------
 
 
 def add_model_options(parser: Any) -> None:
@@ -97,33 +94,27 @@ def open_model(args: argparse.Namespace) -> Predictor | ManyTasks:
         return open_many([(name, path), *others], **options)
 
 
-# --- options -------------------------------------------------------------------------------------------------------
-
-
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        "python -m fairseq_idpg.predict",
-        description=(__doc__ or "").split(":")[0],
-        epilog="example: %(prog)s --path runs/rte/checkpoint_best.pt --text pairs.tsv --pairs tab --out answers.csv",
-    )
-    add = made.add_argument
+def build_parser() -> argparse.ArgumentParser:
+    example = "--path runs/rte/checkpoint_best.pt --text pairs.tsv --pairs tab --out answers.csv"
+    parser = command_parser("predict", __doc__, example)
+    add = parser.add_argument
     add("data", metavar="DATA-bin", nargs="?", help="binarized folder, instead of --text")
-    add_model_options(made)
+    add_model_options(parser)
     add("--out", metavar="FILE", type=named_path, help="file of the predictions (default, of --text: standard output)")
     add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
-    text = made.add_argument_group("sentences")
+    text = parser.add_argument_group("sentences")
     text.add_argument("--text", metavar="FILE|-", help="file of sentences, one in each line; -: standard input")
     layout = text.add_mutually_exclusive_group()
     layout.add_argument("--pairs", choices=["tab"], help="tab: the two sentences of a pair in each line, a tab between")
     layout.add_argument("--jsonl", action="store_true", help=f"each line is JSON, as in FILE.jsonl: {JSON_FORM}")
     text.add_argument("--format", choices=list(FORMATS), help="default: by the suffix of --out, or tsv")
     add_reading_options(text)
-    folder = made.add_argument_group("a binarized folder")
+    folder = parser.add_argument_group("a binarized folder")
     folder.add_argument("--split", help="default: test")
     folder.add_argument("--choose", action="store_true", help="give the label 1 to one answer of each question (COPA)")
     folder.add_argument("--representation-cache", metavar="DIR", help="folder that keeps M(x) of every example")
     folder.add_argument("--state-cache", metavar="DIR", help="folder that keeps what enters the first layer to be run")
-    return made
+    return parser
 
 
 def check(args: argparse.Namespace) -> None:
@@ -153,7 +144,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def check_out(args: argparse.Namespace, model: Any, encoder_files: Iterable[Path] = ()) -> None:
-    """Raise InputError where the predictions would overwrite a file that they are made from."""
+    """Raise InputError where the predictions would overwrite a file that they are parser from."""
     if args.out is not None:
         files = {"--text": args.text, "DATA-bin": args.data, "--backbone": args.backbone, "--vectors": args.vectors}
         read: dict[str, Any] = {name: [file] for name, file in files.items()}
@@ -173,23 +164,16 @@ def layout_of(args: argparse.Namespace) -> str:
     return "jsonl" if args.jsonl or suffix_of(args.text) == ".jsonl" else "lines"
 
 
-# --- predictions ---------------------------------------------------------------------------------------------------
-
-
 def predict_texts(args: argparse.Namespace) -> None:
     texts = TextFile(args.text, layout_of(args))
     form = args.format or ("" if args.out is None else args.out.suffix[1:]) or "tsv"
     if form not in FORMATS:
         raise InputError(f"--out {args.out}: give it the suffix .{', .'.join(FORMATS)}, or give --format")
-    if args.out is None:
-        output: Any = contextlib.nullcontext(standard_output())
-    else:
-        check_output(args.out, "--out")
-        output = open_output(args.out, "--out")
     model = open_model(args)
     for task in model.tasks.values() if isinstance(model, ManyTasks) else [model]:
         check_out(args, task.model, task.text.encoder.files)
     start = time.perf_counter()
+    output: Any = contextlib.nullcontext(standard_output()) if args.out is None else open_output(args.out, "--out")
     with naming_options(args), output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
         writer = Writer(file, form)
         for chunk in texts.chunks(CHUNK):
@@ -219,20 +203,20 @@ def predict_folder(args: argparse.Namespace) -> None:
     report(args.out, len(predictions.outputs), split, start)
     if left_out:
         first = ", ".join(str(line) for _, line in left_out[:SHOWN]) + (", ..." if len(left_out) > SHOWN else "")
-        print(f"empty predictions: {len(left_out):,} lines of the raw file gave no example, {first}")
+        print(f"without an example and with empty columns: {len(left_out):,} lines of the raw file, {first}")
     if predictions.label_names:
         print(f"columns: the class, and the probabilities of {', '.join(map(shown, predictions.label_names))}")
 
 
 def report(out: Path, count: int, what: str, start: float) -> None:
-    """Print how many predictions of ``what`` were made since ``start``."""
+    """Print how many predictions of ``what`` were parser since ``start``."""
     seconds = time.perf_counter() - start
     print(f"{out}: {count:,} predictions of {what} in {seconds:.1f} s ({count / seconds:,.0f} a second)")
 
 
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    args = build_parser().parse_args(argv)
     if args.data is None and args.text is None and len(args.path) > 1:
         # --path takes several files, and so took DATA-bin behind it as one of them
         args.data = args.path.pop()

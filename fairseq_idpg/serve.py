@@ -14,13 +14,11 @@ example: python -m fairseq_idpg.serve --path runs/rte/checkpoint_best.pt --port 
 """
 
 import argparse
-import contextlib
 import ipaddress
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from preprocess.errors import shown
 from preprocess.flags import flag_name
@@ -32,19 +30,17 @@ LIMITS = {  # option -> its least and its largest value
     **dict.fromkeys(("batch_size", "max_texts", "max_bytes", "max_queue"), (1, 2**31)),
     **{"port": (0, 65535), "window": (0, 60_000)},
 }
-EXTRA = "pip install prometheus-client starlette uvicorn"
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     title, _, rest = (__doc__ or "").partition("\n")
     form = argparse.RawDescriptionHelpFormatter
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         "python -m fairseq_idpg.serve", description=title.split(":")[0], epilog=rest, formatter_class=form
     )
-    add_model_options(made)
-    add_reading_options(made)
-    add = made.add_argument_group("the server").add_argument
+    add_model_options(parser)
+    add_reading_options(parser)
+    add = parser.add_argument_group("the server").add_argument
     add("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1, which no other machine reaches")
     add("--port", type=int, default=8000, metavar="N", help="default: 8000; 0: a free one, which is printed")
     name = "name by which it may be called, again for more; default: this machine's, and any with another --host"
@@ -54,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     add("--max-texts", type=int, default=256, metavar="N", help="texts of a request, default: 256")
     add("--max-bytes", type=int, default=1 << 20, metavar="N", help="size of a request, default: 1 MiB")
     add("--max-queue", type=int, default=4096, metavar="N", help="texts that may wait, default: 4096")
-    return made
+    return parser
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -85,17 +81,6 @@ def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> set[
     return names if named else None
 
 
-@contextlib.contextmanager
-def handled(handler: Any) -> Iterator[None]:
-    """Send ``SIGNALS`` to ``handler``; at its end uvicorn raises again the one that ended it."""
-    earlier = {number: signal.signal(number, handler) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, before in earlier.items():
-            signal.signal(number, before)
-
-
 def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     """Answer until a signal comes, and then the requests that were accepted before."""
     try:
@@ -104,7 +89,7 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
         from .serving.http import HttpServer
         from .serving.questions import Served
     except ModuleNotFoundError as error:
-        raise InputError(f"the server needs {error.name}: {EXTRA}") from None
+        raise InputError(f"the server needs {error.name}: pip install prometheus-client starlette uvicorn") from None
     metrics = Metrics()
     batcher = Batcher(
         lambda: Served(open_model(args)), args.batch_size, args.window / 1000, args.max_queue, metrics.answered
@@ -120,19 +105,21 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     def ended() -> None:
         server.should_exit = True
 
-    with handled(server.handle_exit):
-        batcher.start(opened, ended)
-        try:
-            server.run(sockets=[bound])
-        finally:
-            batcher.close(drop=server.force_exit)  # Ctrl-C twice
+    # Signals count before and after uvicorn runs, too: at its end it raises again the one that ended it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, server.handle_exit)
+    batcher.start(opened, ended)
+    try:
+        server.run(sockets=[bound])
+    finally:
+        batcher.close(drop=server.force_exit)  # Ctrl-C twice
     if batcher.error is not None:
         raise batcher.error
 
 
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
-    args = parser().parse_args(argv)
+    args = build_parser().parse_args(argv)
     for name, (least, most) in LIMITS.items():
         value = getattr(args, name)
         if not least <= value <= most:

@@ -17,20 +17,8 @@ from preprocess.checksums import sha256
 
 from ..backbone.weights import ENCODER, LM_HEAD, STACK, TIED, VERSION, Backbone, SharedWeights, as_own
 from ..errors import InputError
+from ..saving import tensors
 from ..saving.record import saved_record
-from ..saving.tensors import (
-    EXTRA_STATE,
-    FINGERPRINT,
-    HEADS,
-    OLD_FINGERPRINT,
-    as_digest,
-    as_fingerprint,
-    carry_checksum,
-    check_same_heads,
-    check_shapes,
-    is_ours,
-    take_encoder,
-)
 from .config import predicts_words
 
 logger = logging.getLogger(__name__)
@@ -56,7 +44,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         # the tensors of the encoder that the model reads, by the beginnings of their names
         self.parts_read = (STACK, LM_HEAD) if predicts_words(args) else (STACK,)
         self.kept: dict[str, Any] = {}
-        self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
+        self.register_buffer(tensors.FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
     def load_backbone(self, backbone: Backbone) -> None:
         """Take the encoder's weights from a checkpoint, without heads and prompts in it.
@@ -64,7 +52,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         Frozen weights become the file's own, so that they take no memory; trained weights are copied. Raise InputError
         where the checkpoint does not fit --arch, or lacks what the model reads.
         """
-        state = {name: value for name, value in backbone.weights.items() if not name.startswith(HEADS)}
+        state = {name: value for name, value in backbone.weights.items() if not name.startswith(tensors.HEADS)}
         state.setdefault(VERSION, self._everything()[VERSION])
         super().upgrade_state_dict_named(state, "")  # renames what older fairseq versions wrote
         state = {name: value for name, value in state.items() if name.startswith(ENCODER) and name != TIED}
@@ -86,13 +74,13 @@ class SavesTrainableOnly(BaseFairseqModel):
             self.encoder.lm_head.weight = self.encoder.sentence_encoder.embed_tokens.weight
         self.backbone_loaded = True
         self.backbone_file = backbone.path
-        self.backbone_fingerprint.copy_(as_fingerprint(backbone.fingerprint(self.parts_read)))
+        self.backbone_fingerprint.copy_(tensors.as_fingerprint(backbone.fingerprint(self.parts_read)))
         self.shared_weights = SharedWeights.of(self, backbone)
 
     @property
     def backbone_digest(self) -> str:
         """The backbone's fingerprint as text."""
-        return as_digest(self.backbone_fingerprint)
+        return tensors.as_digest(self.backbone_fingerprint)
 
     def train(self, mode: bool = True) -> "SavesTrainableOnly":
         if mode:
@@ -130,7 +118,7 @@ class SavesTrainableOnly(BaseFairseqModel):
             for name in self._reloaded_from_backbone():
                 state.pop(prefix + name, None)
         if not prefix:
-            carry_checksum(state)
+            tensors.carry_checksum(state)
         return state
 
     def _check_not_merged(self) -> None:
@@ -158,20 +146,20 @@ class SavesTrainableOnly(BaseFairseqModel):
         """
         self._check_not_merged()
         whole = self._everything()
-        ours, old = is_ours(state_dict), state_dict.pop(OLD_FINGERPRINT, None)
+        ours, old = tensors.is_ours(state_dict), state_dict.pop(tensors.OLD_FINGERPRINT, None)
 
         # Tensors of earlier versions get their present names. fairseq takes a checkpoint without a version for a very
         # old one, and deletes a head of another name or size, so that the head would stay random.
         if ours:
-            state_dict.setdefault(FINGERPRINT, whole[FINGERPRINT])
-            check_same_heads(state_dict, whole)
+            state_dict.setdefault(tensors.FINGERPRINT, whole[tensors.FINGERPRINT])
+            tensors.check_same_heads(state_dict, whole)
         state_dict.setdefault(VERSION, whole[VERSION])
         super().upgrade_state_dict_named(state_dict, name)
 
         # A checkpoint of ours must have all that was trained; of fairseq's own the encoder is taken.
         if ours:
             if "run" in self.kept:  # compared first: it names options, where tensors would show sizes
-                self.kept["run"].check(state_dict.get(EXTRA_STATE, {}).get("run", {}))
+                self.kept["run"].check(state_dict.get(tensors.EXTRA_STATE, {}).get("run", {}))
             if self._training_only(whole) and not self._training_only(state_dict):
                 for method in (self.method, *self.method.members):
                     method.folded = True
@@ -179,27 +167,27 @@ class SavesTrainableOnly(BaseFairseqModel):
             if saved_record(state_dict, "this checkpoint") is None:
                 logger.warning(UNRECORDED)
         else:
-            take_encoder(state_dict, whole)
-        check_shapes(state_dict, whole)
+            tensors.take_encoder(state_dict, whole)
+        tensors.check_shapes(state_dict, whole)
 
         # A backbone that the checkpoint leaves out must be the loaded one. Frozen weights that it has must be the same.
         if not all(key in state_dict for key in whole if key.startswith(self.parts_read)):
-            self._check_same_backbone(state_dict[FINGERPRINT] if ours else None, old)
+            self._check_same_backbone(state_dict[tensors.FINGERPRINT] if ours else None, old)
         if self.backbone_loaded and not (ours and self.args.save_full_model):
             self._check_same_weights(state_dict, whole, ours)
         self.backbone_loaded = True
 
         # The loaded backbone has all that is missing now.
-        state_dict.setdefault(EXTRA_STATE, {})
+        state_dict.setdefault(tensors.EXTRA_STATE, {})
         for key, value in whole.items():
             state_dict.setdefault(key, value)
 
     def _check_complete(self, state_dict: dict[str, Tensor], whole: dict[str, Tensor]) -> None:
         # the backbone's file has what is frozen, and a folded method does not need what only training did
         folded = [] if self._training_only(state_dict) else self._training_only(whole)
-        replaceable = {EXTRA_STATE, *folded, *self._reloaded_from_backbone()}
+        replaceable = {tensors.EXTRA_STATE, *folded, *self._reloaded_from_backbone()}
         missing = [key for key in whole if key not in state_dict and key not in replaceable]
-        unknown = [key for key in state_dict if key not in whole and key != EXTRA_STATE]
+        unknown = [key for key in state_dict if key not in whole and key != tensors.EXTRA_STATE]
         if missing or unknown:
             raise InputError(
                 f"this checkpoint {'lacks ' + missing[0] if missing else 'holds ' + unknown[0]}, "
@@ -216,11 +204,11 @@ class SavesTrainableOnly(BaseFairseqModel):
             )
         theirs, own, source = fingerprint, self.backbone_fingerprint, "its tensors"
         if old is not None:
-            theirs, own, source = old, as_fingerprint(sha256(Path(self.backbone_file))), "the file"
+            theirs, own, source = old, tensors.as_fingerprint(sha256(Path(self.backbone_file))), "the file"
         if theirs is not None and not torch.equal(theirs.cpu(), own.cpu()):
             raise InputError(
-                f"--backbone {self.args.backbone} (SHA-256 of {source} {as_digest(own)[:12]}) is not the backbone "
-                f"this checkpoint was trained on (SHA-256 {as_digest(theirs)[:12]}): give that one"
+                f"--backbone {self.args.backbone} (SHA-256 of {source} {tensors.as_digest(own)[:12]}) is not the "
+                f"backbone this checkpoint was trained on (SHA-256 {tensors.as_digest(theirs)[:12]}): give that one"
             )
 
     def _check_same_weights(self, state_dict: dict[str, Tensor], whole: dict[str, Tensor], ours: bool) -> None:

@@ -103,11 +103,10 @@ class RobertaIDPGConfig(MethodConfig, PredictionConfig, BackboneConfig):
     method: str = documented("preset to train, or several joined by +; its options can be changed", "m-idpg-phm")
 
 
-def open_options(**given: Any) -> argparse.Namespace:
+def open_options(**options: Any) -> argparse.Namespace:
     """Return options of a model as a command line leaves them, for sizes and presets to fill the rest."""
-    options = argparse.Namespace(**dict.fromkeys(METHOD_OPTIONS), no_freeze_backbone=False, save_full_model=False)
-    vars(options).update(given)
-    return options
+    open_ones = {**dict.fromkeys(METHOD_OPTIONS), "no_freeze_backbone": False, "save_full_model": False}
+    return argparse.Namespace(**{**open_ones, **options})
 
 
 def fill_method_options(cfg: Any) -> None:

@@ -3,7 +3,6 @@
 The task hands ``DataFacts`` to ``complete_options`` before it builds a model, and to ``prepare_model`` after that.
 """
 
-import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairseq.data import Dictionary
-from omegaconf import OmegaConf, open_dict
 
 from ..errors import InputError
 from ..methods.base import Method, WordEmbeddings
@@ -37,7 +35,7 @@ class DataFacts:
     dictionary: Dictionary
     encode: Callable[[str], list[int]]  # text -> ids, as the data folder was encoded
     record: Record | None  # of the folder; None where the model will read texts
-    follow: Callable[[list[str]], None] | None  # takes the order of a checkpoint's classes, if there are classes
+    take_order: Callable[[list[str]], None] | None  # takes the order of a checkpoint's classes, if there are classes
 
 
 def complete_options(cfg: Any, data: DataFacts) -> None:
@@ -50,19 +48,17 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
             f"--arch {getattr(cfg, '_name', None)} cannot take prompts: give --arch roberta_idpg, or "
             "roberta_idpg_base, _large or _minilm"
         )
-    folder = data.task_cfg.data
-    with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
-        width = cfg.representation_width
-        fill_method_options(cfg)
-        if find_preset(cfg.method).needs_pairs and data.record is not None and not data.record.pairs:
-            raise InputError(
-                f"--method {cfg.method} needs entailment pairs, but {folder} has no input1: make them with "
-                "python -m preprocess --efl"
-            )
-        if getattr(cfg, "representation", None) == GLOVE and not (width and data.record is None):
-            cfg.representation_width = vectors_width(folder, width)
-        if cfg.backbone and cfg.backbone != NO_BACKBONE:
-            cfg.backbone = os.path.abspath(cfg.backbone)
+    folder, width = data.task_cfg.data, getattr(cfg, "representation_width", None)
+    fill_method_options(cfg)
+    if find_preset(cfg.method).needs_pairs and data.record is not None and not data.record.pairs:
+        raise InputError(
+            f"--method {cfg.method} needs entailment pairs, but {folder} has no input1: make them with "
+            "python -m preprocess --efl"
+        )
+    if getattr(cfg, "representation", None) == GLOVE and not (width and data.record is None):
+        cfg.representation_width = vectors_width(folder, width)
+    if cfg.backbone and cfg.backbone != NO_BACKBONE:
+        cfg.backbone = os.path.abspath(cfg.backbone)
 
 
 def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
@@ -76,7 +72,7 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
         kept = KeptRecord(Record(dictionary=symbols_fingerprint(data.dictionary)), "the text", None, training)
     else:
         reads_vectors = method is not None and method.representation == GLOVE
-        kept = KeptRecord(data.record, data.task_cfg.data, data.follow, training, reads_vectors)
+        kept = KeptRecord(data.record, data.task_cfg.data, data.take_order, training, reads_vectors)
     model.kept[SECTION] = kept
     if training:
         model.kept["fp16"] = KeptHalfPrecision(saved=not cfg.no_save_optimizer_state)
@@ -99,9 +95,9 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
                 "give one for each, with | between"
             )
     if model.method is not None:
-        embeddings, known = model.encoder.sentence_encoder.embed_tokens.weight, data.dictionary
-        fingerprint = model.backbone_fingerprint
-        words = WordEmbeddings(embeddings, known.nspecial, data.encode, fingerprint, symbols=known.symbols)
+        embeddings, special = model.encoder.sentence_encoder.embed_tokens.weight, data.dictionary.nspecial
+        fingerprint, symbols = model.backbone_fingerprint, data.dictionary.symbols
+        words = WordEmbeddings(embeddings, special, data.encode, fingerprint, symbols=symbols)
         model.method.set_initial_values(cfg, words)
     if cfg.head_init_from:
         assert data.record is not None

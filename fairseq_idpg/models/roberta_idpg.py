@@ -274,9 +274,6 @@ def first_trained(stack: nn.Module, layers: int) -> int:
     return min((int(parts[1]) if parts[0] == "layers" else 0 for parts in trained), default=layers)
 
 
-# --- named sizes
-
-
 def fill_size(size: Mapping[str, Any], args: Any) -> None:
     """Fill what ``args`` leave open of a size, and of the rest (``short_form``); stay off TPUs.
 

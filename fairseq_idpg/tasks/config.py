@@ -39,12 +39,12 @@ class SentencePredictionIDPGConfig(SentencePredictionConfig):
         None,
     )
     state_cache_dtype: StateType = documented(
-        "numbers in it: as the 'model' computes them, or 'float16', half the room of float32", "model"
+        "numbers in the state cache: as the 'model' computes them, or 'float16', half the room of float32", "model"
     )
     group_by_length: bool = documented("train on batches of examples of similar length: less padding", False)
     total_batch_size: Optional[int] = documented(
-        "examples of one update over all processes and --update-freq; takes the place of --batch-size in "
-        "training (validation has that), and --max-tokens is of one update, too",
+        "examples of one update over all processes and --update-freq; replaces --batch-size in training "
+        "(validation keeps that), and --max-tokens is of one update, too",
         None,
     )
     update_freq: List[int] = II("optimization.update_freq")

@@ -221,9 +221,6 @@ class PromptedDataset(FairseqDataset):
         return True  # a random crop changes which tokens are kept, not how many
 
 
-# --- orders of examples ----------------------------------------------------------------------------
-
-
 def by_length(order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Put the longest first: batches need little padding, and memory does not run out late."""
     return order[np.argsort(-sizes[order], kind="stable")]

@@ -31,8 +31,6 @@ from ..saving.record import Record, listed, read_record, symbols_fingerprint
 F1, CORRELATIONS = "report_acc_and_f1", "report_pearson_and_spearman"
 OF_NUMBERS = (F1, "report_mcc", CORRELATIONS)  # what fairseq's criterion reports
 
-# --- the folder --------------------------------------------------------------------------------------
-
 
 def has_pairs(data: str) -> bool:
     return os.path.isdir(os.path.join(data, "input1"))
@@ -153,9 +151,6 @@ def preprocess_facts(data: str) -> Record:
         raise InputError(f"{path} is damaged: make the folder with python -m preprocess") from None
 
 
-# --- its labels --------------------------------------------------------------------------------------
-
-
 def class_names(dictionary: Dictionary) -> list[str]:
     """Return the classes of a label dictionary in the order of their ids."""
     symbols = dictionary.symbols[dictionary.nspecial :]
@@ -187,7 +182,7 @@ class LabelOrder:
                 f"which has {len(names)} labels ({', '.join(names[:5])}): {remedy}"
             )
 
-    def follow(self, names: list[str]) -> None:
+    def take_order(self, names: list[str]) -> None:
         """Take the order of a model's classes; raise InputError for other names, or another number of classes."""
         if self.names and sorted(self.names) != sorted(names):
             raise InputError(

@@ -18,7 +18,7 @@ inserts at inconsistent places on single sentences and masks the wrong tokens at
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,6 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from preprocess.flags import flag_name
-
 from ..errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -36,27 +34,24 @@ logger = logging.getLogger(__name__)
 POSITIONS = (0, 1, 2, 3, 4)
 SINGLE_POSITIONS = (0, 1, 4)
 END = 4
+SHORTER = "a shorter prompt, or a shorter --template if there is one"
 
 Lengths = Sequence[np.ndarray]  # N tokens of the first sentences; of pairs also N of the second ones
-
-# --- the place of the prompt -------------------------------------------------------------------------
 
 
 def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
     """Raise InputError unless --init-token is ``<s>`` and a --separator-token is in the dictionary and no padding."""
-    if cfg.init_token is None:
-        raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
-    for name, remedy in (("init_token", "give 0 for <s>"), ("separator_token", "give 2 for </s>, or 0 for <s>")):
-        token = getattr(cfg, name)
-        if token is not None and not 0 <= token < len(dictionary):
-            reason = f"not in the dictionary, which has {len(dictionary)} symbols"
-        elif token == dictionary.pad():
-            reason = "padding, which the model does not read"
-        elif name == "init_token" and token != dictionary.bos():
-            reason = f"{dictionary[token]}, and the backbone's sentences begin with <s>"
-        else:
-            continue
-        raise InputError(f"{flag_name(name)} {token} is {reason}: {remedy}")
+    if cfg.init_token != dictionary.bos():
+        raise InputError(
+            f"--init-token {cfg.init_token} is not <s>, with which the backbone's sentences begin and from which the "
+            f"prompt's place counts: give --init-token {dictionary.bos()}"
+        )
+    separator = cfg.separator_token
+    if separator is not None and (separator == dictionary.pad() or not 0 <= separator < len(dictionary)):
+        raise InputError(
+            f"--separator-token {separator} is padding, or not among the {len(dictionary)} symbols of the dictionary: "
+            "give 2 for </s>, or 0 for <s>"
+        )
 
 
 def check_position(position: int, pairs: bool, template: bool = False) -> None:
@@ -88,9 +83,6 @@ def prompt_block(position: int, prompt_length: int, placeholder: int, separator:
 def first_row(position: int, index: np.ndarray) -> np.ndarray:
     """Return the index of the first prompt row once the block stands before ``index``."""
     return index + (position == END)
-
-
-# --- the room that it leaves -------------------------------------------------------------------------
 
 
 def kept_lengths(lengths: Lengths, room: int) -> list[np.ndarray]:
@@ -139,18 +131,23 @@ class Shortener:
         """What changes the tokens; it takes part in the names of cache files."""
         return [*self.kept, None][:2]
 
+    def spans(self, lengths: Lengths, index: int) -> Iterator[tuple[int, int]]:
+        """Yield start and length of each sentence of an example."""
+        start = 1
+        for length in (int(each[index]) for each in lengths):
+            yield start, length
+            start += length + self.separators
+
     def __call__(self, tokens: Tensor, index: int) -> Tensor:
         """Return the example's tokens (1-D) with its sentences cut."""
-        spans, start = [], 1
-        for whole, kept in zip(self.lengths, self.kept):
-            spans.append((start, whole[index], kept[index]))
-            start += whole[index] + self.separators
-        if all(length == kept for _, length, kept in spans):
+        kept_here = [int(kept[index]) for kept in self.kept]
+        spans = list(self.spans(self.lengths, index))
+        if kept_here == [length for _, length in spans]:
             return tokens
         keep = torch.ones(len(tokens), dtype=torch.bool)
         # The seed of fairseq's ``numpy_seed``, for a generator that the threads which load data do not share.
         draw = np.random.RandomState(int(hash((self.seed, self.epoch, index)) % 1e6)) if self.random else None
-        for start, length, kept in spans:
+        for (start, length), kept in zip(spans, kept_here):
             first = 0 if draw is None else draw.randint(0, length - kept + 1)
             keep[start : start + length] = False
             keep[start + first : start + first + kept] = True
@@ -177,13 +174,9 @@ def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int |
     if room < (2 if pairs else 1):
         raise InputError(
             f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
-            f"{_shorter(words)}"
+            f"{SHORTER}"
         )
     return room
-
-
-def _shorter(words: int | None) -> str:
-    return "a shorter prompt" if words is None else "a shorter prompt or --template"
 
 
 def fit(cfg: Any, split: str, lengths: Lengths, prompt_length: int, rows: int, words: int | None = None) -> Shortener:
@@ -200,7 +193,7 @@ def fit(cfg: Any, split: str, lengths: Lengths, prompt_length: int, rows: int, w
         raise InputError(
             f"{len(too_long)} examples of split {split} are too long: the first, line {too_long[0] + 1}, has "
             f"{together[too_long[0]]} tokens, and --max-positions {cfg.max_positions} with --prompt-length "
-            f"{prompt_length} leaves room for {room}: give {remedy} (predict: --truncate) or {_shorter(words)}"
+            f"{prompt_length} leaves room for {room}: give {remedy} (predict: --truncate) or {SHORTER}"
         )
     if len(too_long):
         logger.warning("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)

@@ -20,29 +20,21 @@ from ..models.prepare import DataFacts, complete_options
 from ..models.short_form import leave_open
 from ..names import TRAIN
 from ..optim.half_precision import KeptHalfPrecision
-from ..out_of_memory import refuse_batch, refuse_to_skip
+from ..out_of_memory import refuse_batch
 from ..representations.cache import SplitText, fill_cache
 from ..representations.states import StateCache, find_state_caches
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import KeptRecord, Record
+from . import folder
 from .config import SentencePredictionIDPGConfig
 from .dataset import PromptedDataset, SwappedPairsAppended, arrangement, place_prompts
-from .folder import (
-    LabelOrder,
-    check_files,
-    check_folder,
-    check_labels,
-    check_scored,
-    find_questions,
-    folder_record,
-    has_pairs,
-    load_labels,
-    read_sentences,
-    sentence_lengths,
-    text_encoder,
-)
 from .positions import check_position, check_tokens, separators
-from .template import ClassWords, Template, complete_phrasing, find_phrasing, in_places
+from .template import Template, complete_phrasing, find_phrasing, in_places, ordered_words
+
+SMALLER_BATCHES = (
+    "give --update-freq 2 and half the --batch-size (with --total-batch-size --update-freq 2 alone), which makes the "
+    "same updates of smaller batches"
+)
 
 
 @register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
@@ -57,7 +49,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     stored: Callable[[SplitText], Stored] | None = None  # finds M(x) of a split, where it is not computed
     state_cache: Callable[[SplitText, np.ndarray], StateCache] | None = None  # finds the states of a split
     half_precision: KeptHalfPrecision | None = None  # what a checkpoint keeps for resuming in half precision
-    labels: LabelOrder | None = None  # of a folder with classes
+    labels: folder.LabelOrder | None = None  # of a folder with classes
     record: Record | None = None  # of the data folder
     model_record: Record | None = None  # of a checkpoint that was opened for texts, without a data folder
     adds_loss: str | None = None  # the option by which the method of a new model adds to the loss
@@ -73,13 +65,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
         """Raise InputError where folder and options do not fit; with ``from_checkpoint`` it may lack label names."""
-        check_folder(cfg, from_checkpoint)
-        check_position(cfg.prompt_position, has_pairs(cfg.data))
+        folder.check_folder(cfg, from_checkpoint)
+        check_position(cfg.prompt_position, folder.has_pairs(cfg.data))
         dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
-        check_tokens(cfg, dictionary)
-        labels = load_labels(cfg, cls.load_dictionary, from_checkpoint)
+        labels = folder.load_labels(cfg, cls.load_dictionary, from_checkpoint)
         task = cls(cfg, dictionary, dictionary if labels is None else labels.dictionary)
-        task.labels, task.record = labels, folder_record(cfg, dictionary, [] if labels is None else labels.names)
+        task.labels, task.record = labels, folder.folder_record(cfg, dictionary, [] if labels is None else labels.names)
         return task
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
@@ -88,9 +79,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         data = DataFacts(
             task_cfg=self.cfg,
             dictionary=self.source_dictionary,
-            encode=lambda text: text_encoder(self.cfg.data, text).encode([text])[0][:-1].tolist(),
+            encode=lambda text: folder.text_encoder(self.cfg.data, text).encode([text])[0][:-1].tolist(),
             record=self.record,
-            follow=None if self.labels is None else self.labels.follow,
+            take_order=None if self.labels is None else self.labels.take_order,
         )
         complete_options(cfg, data)
         # With --predict-with mlm a template is put around each example, and the classes are words of the dictionary.
@@ -98,7 +89,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         if self.record is not None:  # a model that reads texts instead of a folder brings its own
             complete_phrasing(cfg, self.cfg, self.record)
             if predicts_words(cfg):
-                encoder, pairs = text_encoder(self.cfg.data, cfg.template), bool(self.record.pairs)
+                encoder, pairs = folder.text_encoder(self.cfg.data, cfg.template), bool(self.record.pairs)
                 self.template, words = find_phrasing(cfg, self.cfg, self.source_dictionary, pairs, encoder)
         self.judges = from_checkpoint
         model = super().build_model(cfg, from_checkpoint)
@@ -107,7 +98,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             self.all_words = str(cfg.verbaliser_loss) == "vocabulary"
             if not from_checkpoint:  # a checkpoint has its words in the order of its classes
                 assert self.labels is not None  # scores were refused
-                data = replace(data, follow=ClassWords(cfg, self.labels, head).follow)
+                data = replace(data, take_order=ordered_words(cfg, self.labels, head))
         model.prepare(data, training=not from_checkpoint)
 
         # The built model says what batches must bring: room for its rows, and M(x) or states from a cache.
@@ -119,7 +110,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return model
 
     def build_criterion(self, cfg: Any, *args: Any) -> Any:
-        check_scored(cfg, self.labels)
+        folder.check_scored(cfg, self.labels)
         self.reports = reported(cfg)
         criterion = super().build_criterion(cfg, *args)
         check_extra_loss(criterion, self.adds_loss)
@@ -135,13 +126,13 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         """
         cfg, dictionary = self.cfg, self.source_dictionary
         if self.model_record is not None:
-            self.follow_model(self.model_record)
-        check_files(cfg.data, split, cfg.regression_target, combine)
-        inputs = ["input0", "input1"] if has_pairs(cfg.data) else ["input0"]
-        texts = [read_sentences(cfg.data, part, split, dictionary, combine) for part in inputs]
-        lengths = [sentence_lengths(sentences) for sentences in texts]
+            self.match_classes(self.model_record)
+        folder.check_files(cfg.data, split, cfg.regression_target, combine)
+        inputs = ["input0", "input1"] if folder.has_pairs(cfg.data) else ["input0"]
+        texts = [folder.read_sentences(cfg.data, part, split, dictionary, combine) for part in inputs]
+        lengths = [folder.sentence_lengths(sentences) for sentences in texts]
         examples = len(lengths[0])
-        check_labels(cfg.data, split, cfg.regression_target, combine, examples, need_labels)
+        folder.check_labels(cfg.data, split, cfg.regression_target, combine, examples, need_labels)
         if self.labels is not None and self.labels.names:
             self.labels.check_count()
         # fairseq would cut the joined tokens. Here ``Shortener`` cuts each sentence, so fairseq reads them whole.
@@ -172,17 +163,17 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             representations=None if self.stored is None else self.stored(text),
             states=None if self.state_cache is None else self.state_cache(text, places.shorten.sizes),
             class_of=self.labels,
-            questions=find_questions(cfg.data, split, self.reports) if judged else None,
+            questions=folder.find_questions(cfg.data, split, self.reports) if judged else None,
         )
         return self.datasets[split]
 
-    def follow_model(self, model: Record) -> None:
+    def match_classes(self, model: Record) -> None:
         """Map the classes of the folder, which is known only now, onto those of a checkpoint; see ``KeptRecord``."""
-        folder = self.setup_task(self.cfg, from_checkpoint=True)
-        assert folder.record is not None
-        self.labels = folder.labels
-        follow = None if self.labels is None else self.labels.follow
-        KeptRecord(folder.record, self.cfg.data, follow, training=False).load_state_dict(asdict(model))
+        task = self.setup_task(self.cfg, from_checkpoint=True)
+        assert task.record is not None
+        self.labels = task.labels
+        take_order = None if self.labels is None else self.labels.take_order
+        KeptRecord(task.record, self.cfg.data, take_order, training=False).load_state_dict(asdict(model))
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
         """Return fairseq's, with --total-batch-size and --max-tokens shared out among processes and --update-freq."""
@@ -222,9 +213,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         # A resumed run in half precision gets back the loss scale that its checkpoint kept.
         assert self.half_precision is not None
         self.half_precision.before_step(optimizer, update_num)
-        # Forward and backward pass: criterion -> ``RobertaIDPGModel.forward`` -> loss. fairseq would skip a batch that
-        # does not fit into memory; here it ends the run.
-        with refuse_to_skip(sample, update_num):
+        # Forward and backward pass: criterion -> ``RobertaIDPGModel.forward`` -> loss. fairseq would leave out a batch
+        # that does not fit into memory, and so never train on the longest examples; here it ends the run.
+        with refuse_batch(sample["net_input"]["src_tokens"], SMALLER_BATCHES, f"update {update_num + 1}: "):
             loss, sample_size, logging_output = super().train_step(
                 sample, model, self.loss(criterion), optimizer, update_num, ignore_grad
             )

@@ -36,8 +36,6 @@ from .positions import Lengths, Shortener, check_position
 SPECIAL = ("{1}", "<s>", "</s>", "<pad>", "<unk>", "{", "}")  # may not stand in the words of a template
 PIECES = re.compile(r"(\{0\}|\{1\}|<mask>)")
 
-# --- a template in tokens ----------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Template:
@@ -112,9 +110,6 @@ def naming(option: str) -> Iterator[None]:
         raise InputError(f"{option}: {error}") from None
 
 
-# --- examples in a template --------------------------------------------------------------------------
-
-
 class Phrased(Shortener):
     """Puts the sentences of each example into a template, cut to the room that its words leave.
 
@@ -142,18 +137,11 @@ class Phrased(Shortener):
     def __call__(self, tokens: Tensor, index: int) -> Tensor:
         """Return the example's tokens, given ``<s> A </s> [</s>] B </s>``."""
         # The sentences get their tokens behind a space, are cut as any others are, and then join the template.
-        placed = [self.template.place(*each) for each in enumerate(self._sentences(tokens, self.alone, index))]
+        alone = [tokens[start : start + length] for start, length in self.spans(self.alone, index)]
+        placed = [self.template.place(number, sentence) for number, sentence in enumerate(alone)]
         between = tokens.new_full((self.separators if len(placed) == 2 else 0,), self.template.end)
         cut = super().__call__(torch.cat([tokens[:1], placed[0], between, *placed[1:], tokens[-1:]]), index)
-        return self.template.join(self._sentences(cut, self.kept, index))
-
-    def _sentences(self, tokens: Tensor, lengths: Lengths, index: int) -> list[Tensor]:
-        """Return A, and B of a pair, from ``<s> A </s> [</s>] B </s>``."""
-        sentences, start = [], 1
-        for each in lengths:
-            sentences.append(tokens[start : start + each[index]])
-            start += each[index] + self.separators
-        return sentences
+        return self.template.join([cut[start : start + length] for start, length in self.spans(self.kept, index)])
 
 
 def in_places(template: Template, own: Lengths, orders: Sequence[Sequence[Any]]) -> Lengths:
@@ -167,9 +155,6 @@ def in_places(template: Template, own: Lengths, orders: Sequence[Sequence[Any]])
         rows = (order[number][i][:-1] for order in orders for i in range(len(order[number])))
         lengths[number] = np.asarray([len(template.place(number, row)) for row in rows], np.int64)
     return lengths
-
-
-# --- the words of the classes ------------------------------------------------------------------------
 
 
 class Published(NamedTuple):
@@ -191,24 +176,17 @@ PUBLISHED = {
 }
 
 
-@dataclass
-class ClassWords:
-    """The words of a new run, kept in the order of the model's classes when a checkpoint brings another order."""
+def ordered_words(cfg: Any, labels: LabelOrder, head: VerbaliserHead) -> Callable[[list[str]], None]:
+    """Return what puts the words of a new run into the order of a checkpoint's classes, see ``LabelOrder``."""
+    words = dict(zip(labels.names, zip(cfg.verbalisers.split(","), head.words.tolist())))
 
-    cfg: Any  # the model's options, whose verbalisers every checkpoint keeps
-    labels: LabelOrder
-    head: VerbaliserHead
+    def take_order(names: list[str]) -> None:
+        labels.take_order(names)
+        texts, tokens = zip(*(words[name] for name in names))
+        cfg.verbalisers = ",".join(texts)  # every checkpoint keeps the model's options
+        head.words.copy_(torch.tensor(tokens))
 
-    def __post_init__(self) -> None:
-        words = zip(self.cfg.verbalisers.split(","), self.head.words.tolist())
-        self.words = dict(zip(self.labels.names, words))
-
-    def follow(self, names: list[str]) -> None:
-        """Take the order of a checkpoint's classes, see ``LabelOrder.follow``."""
-        self.labels.follow(names)
-        words, tokens = zip(*(self.words[name] for name in names))
-        self.cfg.verbalisers = ",".join(words)
-        self.head.words.copy_(torch.tensor(tokens))
+    return take_order
 
 
 def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:

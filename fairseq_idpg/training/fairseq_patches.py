@@ -30,25 +30,14 @@ from ..models.short_form import complete_arguments
 from ..names import TASK
 from ..saving.reading import holds_ours, load_state
 from ..saving.torch_files import copy_whole, leftovers, save_whole
+from . import resuming
 from .arguments import check_arguments, parse_overrides, trains
 from .kept_options import KeptOptions
 from .lock import NAME as LOCK
 from .lock import hold
-from .resuming import (
-    BEST,
-    KeptPatience,
-    catch_up_plateau,
-    ended,
-    load_plateau,
-    loaded_commands,
-    plateau_state,
-    warn_of_lost_files,
-    will_resume,
-)
 
 logger = logging.getLogger(__name__)
 
-REPLACED_BY = "replaced_by"
 HIDDEN_FROM_COMPILER = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
 PROGRESS = ("params", "lr", "lr_old")  # a group's entries that are no options; lr_old is nag's rate of the last update
 
@@ -89,19 +78,18 @@ def install() -> None:
     _replace(checkpoint_utils, "checkpoint_paths", _checkpoint_paths)
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _read_checkpoint)
     _replace(checkpoint_utils, "load_checkpoint", _start)
-    for command in loaded_commands("convert_namespace_to_omegaconf"):
+    for command in resuming.loaded_commands("convert_namespace_to_omegaconf"):
         _replace(command, "convert_namespace_to_omegaconf", _convert)
         _replace(sys, "excepthook", _say)
-    for command in loaded_commands("should_stop_early"):
+    for command in resuming.loaded_commands("should_stop_early"):
         _replace(command, "train", _train)
 
 
 def _replace(owner: Any, name: str, ours: Callable) -> None:
     """Replace ``owner.name`` with ``ours(theirs, ...)``, unless that was done before."""
     theirs = getattr(owner, name)
-    if getattr(theirs, REPLACED_BY, None) is not ours:
-        replacement = functools.wraps(theirs)(functools.partial(ours, theirs))
-        setattr(replacement, REPLACED_BY, ours)
+    if getattr(theirs, "func", None) is not ours:
+        replacement = functools.partial(ours, theirs)
         setattr(owner, name, staticmethod(replacement) if isinstance(owner, type) else replacement)
 
 
@@ -133,8 +121,8 @@ def _build_optimizer(build: Callable, trainer: Trainer) -> None:
     build()
     bind_optimizer(trainer._optimizer)
     if isinstance(trainer._lr_scheduler, ReduceLROnPlateauLRSchedule):
-        _bind(trainer._lr_scheduler, "state_dict", plateau_state)
-        _bind(trainer._lr_scheduler, "load_state_dict", load_plateau)
+        _bind(trainer._lr_scheduler, "state_dict", resuming.plateau_state)
+        _bind(trainer._lr_scheduler, "load_state_dict", resuming.load_plateau)
 
 
 def bind_optimizer(optimizer: FairseqOptimizer) -> None:
@@ -186,45 +174,55 @@ def _start(load_checkpoint: Callable, cfg: Any, trainer: Any, **iterator: Any) -
         return load_checkpoint(cfg, trainer, **iterator)
     install()  # fairseq-train may not have been imported before
     bind_trainer(trainer)
-    resumes = will_resume(cfg, trainer.checkpoint_suffix)
-    writes = not cfg.no_save and trainer.is_data_parallel_master
+    resumes = resuming.will_resume(cfg, trainer.checkpoint_suffix)
     # One process writes to a folder; it removes what a kill has left there.
+    writes = not cfg.no_save and trainer.is_data_parallel_master
     if writes:
         hold(cfg.save_dir)
         for leftover in leftovers(cfg.save_dir):
             leftover.unlink()
     # fairseq keeps the best score as an attribute of a function: another training of this process may have left one.
     memory = vars(checkpoint_utils.save_checkpoint)
-    memory.pop(BEST, None)
+    memory.pop(resuming.BEST, None)
     # The model's checkpoints hold these sections, which compare and restore as they are loaded.
     kept = getattr(trainer.get_model(), "kept", None)
     if kept is not None:
-        kept.update(run=KeptOptions(trainer.cfg, resumes), patience=KeptPatience(resumes and not cfg.reset_meters))
+        kept["run"] = KeptOptions(trainer.cfg, resumes)
+        kept["patience"] = resuming.KeptPatience(resumes and not cfg.reset_meters)
     OwnRun.training = True
     try:
         extra_state, epoch_itr = load_checkpoint(cfg, trainer, **iterator)
     finally:
         OwnRun.training = False
-    if trainer.cfg.dataset.curriculum:  # fairseq's one loader for all epochs would shuffle none of them
+    if trainer.cfg.dataset.curriculum:  # one loader for all epochs would shuffle none
         epoch_itr.reuse_dataloader = False
+    # Within an update fairseq would leave out the epoch's last batch, and then train all of the epoch.
+    epoch, batches = epoch_itr.epoch, epoch_itr.iterations_in_epoch
+    update_freq = trainer.cfg.optimization.update_freq
+    frequency = update_freq[min(epoch, len(update_freq)) - 1]
+    if batches % frequency:
+        raise InputError(
+            f"the checkpoint to go on from stands after {batches} batches of epoch {epoch}, within an update of "
+            f"--update-freq {frequency}: give the one it was trained with, or another --save-dir"
+        )
     # The trainer counts updates in the optimizer's state, which a checkpoint may lack.
     history = trainer._optim_history if resumes else []
     trainer.updates_before = history[-1]["num_updates"] if history else 0
     if resumes:
-        catch_up_plateau(trainer, extra_state, anew=cfg.reset_lr_scheduler)
+        resuming.catch_up_plateau(trainer, extra_state, anew=cfg.reset_lr_scheduler)
     else:
         # fairseq would go on with hours and best score of the training whose weights are the start
         trainer._previous_training_time = 0
-        memory.pop(BEST, None)
+        memory.pop(resuming.BEST, None)
     if writes:
-        warn_of_lost_files(cfg, trainer.checkpoint_suffix, memory.get(BEST))
+        resuming.warn_of_lost_files(cfg, trainer.checkpoint_suffix, memory.get(resuming.BEST))
     return extra_state, epoch_itr
 
 
 def _train(train_epoch: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
     if is_ours(trainer):
         updates = max(trainer.get_num_updates(), trainer.updates_before)
-        reason = ended(cfg, updates, trainer._previous_training_time / 3600)
+        reason = resuming.ended(cfg, updates, trainer._previous_training_time / 3600)
         if reason is not None:
             logger.info("this training has ended already: %s", reason)
             return [None], True
@@ -235,6 +233,9 @@ def _load_optimizer(
     load: Callable, optimizer: Any, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
 ) -> None:
     today = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
+    unknown = next((name for name in optimizer_overrides or {} if name not in today[0]), None)
+    if unknown is not None:  # it would change nothing
+        raise InputError(f"--optimizer-overrides: {unknown!r:.80} is unknown: give one of {', '.join(today[0])}")
     load(state_dict, optimizer_overrides)
     for group, options in zip(optimizer.param_groups, today):
         group.update({**options, **(optimizer_overrides or {})})
@@ -284,7 +285,7 @@ def _say(show_traceback: Callable, kind: Any, error: BaseException, trace: Any) 
     if isinstance(error, ProcessRaisedException):
         line = find_input_error(str(error))
     else:
-        # fairseq's trainer puts an error of its own around any that a checkpoint meets
+        # fairseq's trainer wraps any error of a checkpoint in another one
         line = next((str(each) for each in (error, error.__context__) if isinstance(each, InputError)), None)
     if line is None:
         return show_traceback(kind, error, trace)

@@ -64,9 +64,6 @@ def warn_of_lost_files(cfg: Any, suffix: str, best: float | None) -> None:
         logger.warning(f"no best score is known: the next validation replaces {best_file}")
 
 
-# --- early stopping ----------------------------------------------------------------------------------
-
-
 def _counters() -> Iterator[dict[str, Any]]:
     for command in loaded_commands("should_stop_early"):
         yield vars(command.should_stop_early)
@@ -111,9 +108,6 @@ def ended(cfg: Any, updates: int, hours: float) -> str | None:
     if 0 < cfg.checkpoint.patience <= runs:
         return f"the last {runs} validations were no better, --patience {cfg.checkpoint.patience}"
     return None
-
-
-# --- a schedule that waits on a plateau --------------------------------------------------------------
 
 
 def plateau_state(state_dict: Callable, schedule: ReduceLROnPlateauLRSchedule) -> dict[str, Any]:

@@ -91,6 +91,12 @@ def test_what_must_stay(pairs, backbone, run, tmp_path):
     assert "goes on with other options" not in train(moved, run, "--backbone", backbone, "--max-epoch", 2).output
 
 
+def test_going_on_within_an_epoch_of_other_batches(pairs, backbone, tmp_path):
+    train(pairs, tmp_path, "--backbone", backbone, "--max-update", 1)
+    refused = train(pairs, tmp_path, "--backbone", backbone, "--max-epoch", 2, "--update-freq", 2, succeed=False)
+    assert "stands after 1 batches of epoch 1, within an update of --update-freq 2: give the one" in refused.last_line
+
+
 @pytest.mark.parametrize("overrides", [{}, {"weight_decay": 0.25}])
 def test_the_optimizer_goes_on_as_the_options_say(pairs, backbone, run, overrides):
     options = ["--backbone", backbone, "--weight-decay", 0.5, "--adam-betas", "(0.5, 0.75)", "--lr", "2e-3"]
@@ -101,6 +107,11 @@ def test_the_optimizer_goes_on_as_the_options_say(pairs, backbone, run, override
     assert group["weight_decay"] == overrides.get("weight_decay", 0.5)
     assert tuple(group["betas"]) == (0.5, 0.75) and group["lr"] == 2e-3
     assert {moment["step"] for moment in moments.values()} == {6}  # 3 of each epoch
+
+
+def test_an_option_that_the_optimizer_does_not_have(pairs, backbone, run):
+    options = ["--backbone", backbone, "--max-epoch", 2, "--optimizer-overrides", repr({"wieght_decay": 0.25})]
+    assert "--optimizer-overrides: 'wieght_decay'" in train(pairs, run, *options, succeed=False).last_line
 
 
 def test_the_best_score_of_another_training_is_no_best_score(pairs, backbone, run, tmp_path):

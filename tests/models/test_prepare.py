@@ -18,7 +18,7 @@ def facts(record: Record | None = None, **more) -> DataFacts:
     rows = {"representation_cache": None, "representation_cache_dtype": "float32"}
     states = {"state_cache": None, "state_cache_dtype": "model"}
     cfg = SimpleNamespace(data="DATA", **options, **rows, **states)
-    return DataFacts(cfg, dictionary(), encode=lambda text: [4, 5], record=record, follow=None)
+    return DataFacts(cfg, dictionary(), encode=lambda text: [4, 5], record=record, take_order=None)
 
 
 def test_an_arch_without_a_method():

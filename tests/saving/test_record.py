@@ -131,23 +131,23 @@ def test_examples_keep_the_names_of_their_labels(drawn):
     folder, model, labels = drawn
     order = LabelOrder(dictionary(folder), "DATA", len(folder))
     assert order(torch.tensor(labels)).tolist() == labels
-    order.follow(model)
+    order.take_order(model)
     mapped = order(torch.tensor([labels], dtype=torch.long))
     assert [model[label] for label in mapped[0]] == [folder[label] for label in labels]
     assert class_names(order.dictionary) == model
     assert all(order.dictionary.index(name) == 4 + number for number, name in enumerate(model))
     assert order.dictionary.symbols[4 + len(model) :] == ["madeupword0000", "<mask>"]
-    order.follow(folder)  # such as by another checkpoint
+    order.take_order(folder)  # such as by another checkpoint
     assert order(torch.tensor(labels)).tolist() == labels
 
 
 def test_a_folder_of_other_labels_and_one_without():
     with pytest.raises(InputError, match="DATA/label/dict.txt"):
-        LabelOrder(dictionary("01"), "DATA", 2).follow(["yes", "no"])
+        LabelOrder(dictionary("01"), "DATA", 2).take_order(["yes", "no"])
     with pytest.raises(InputError, match="--num-classes is 3"):
-        LabelOrder(Dictionary(), "DATA", 3).follow(["yes", "no"])
+        LabelOrder(Dictionary(), "DATA", 3).take_order(["yes", "no"])
     order = LabelOrder(Dictionary(), "DATA", 2)
-    order.follow(["yes", "no"])
+    order.take_order(["yes", "no"])
     assert class_names(order.dictionary) == ["yes", "no"]
     assert order.dictionary.string(torch.tensor([5, 4])) == "no yes"
 

@@ -35,6 +35,9 @@ def test_the_checkpoint_in_the_folder_comes_first(tmp_path):
     assert not will_resume(CheckpointConfig(save_dir=str(tmp_path), reset_optimizer=True), "")
 
 
+# --- early stopping ------------------------------------------------------------------------------
+
+
 def test_files_that_are_not_those_of_the_training(tmp_path, caplog):
     last, best, other = (tmp_path / f"{name}.pt" for name in ("checkpoint_last", "checkpoint_best", "other"))
     other.touch()
@@ -48,9 +51,6 @@ def test_files_that_are_not_those_of_the_training(tmp_path, caplog):
     assert f"{last} is left aside" in caplog.records.pop().message
     warn_of_lost_files(reading(tmp_path), "", None)
     assert str(best) in caplog.records.pop().message
-
-
-# --- early stopping ------------------------------------------------------------------------------
 
 
 def options(patience, maximise=True, max_update=0, stop_time_hours=0):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fairseq_idpg import divergence
-from fairseq_idpg.out_of_memory import refuse_to_skip
+from fairseq_idpg.out_of_memory import refuse_batch
 from preprocess.errors import InputError
 from run_scripts.run import perform
 from run_scripts.run.experiment import Experiment
@@ -102,7 +102,7 @@ def test_a_run_that_fails(tmp_path, capsys, outcomes, failed, started, next_time
 
 def test_why_runs_fail():
     """By the words of the plugin, of fairseq and of torch; not by the names of folders."""
-    with pytest.raises(InputError) as no_room, refuse_to_skip({"net_input": {"src_tokens": torch.zeros(1, 1)}}, 0):
+    with pytest.raises(InputError) as no_room, refuse_batch(torch.zeros(1, 1), "give less"):
         raise RuntimeError("out of memory")
     messages = {f"x: {divergence.DIVERGED}: y": "diverged", "Your loss is probably exploding": "diverged"}
     messages |= {str(no_room.value): "out of memory", "torch.OutOfMemoryError: CUDA out of memory.": "out of memory"}

@@ -17,10 +17,8 @@ from tests.folders import run, train, validate, write_backbone
 
 HEAD = "classification_heads.sentence_classification_head"
 M_IDPG_KEYS = {
-    "_extra_state",
-    "backbone_fingerprint",
+    *("_extra_state", "backbone_fingerprint", "method.bias"),
     *(f"method.generators.0.{name}" for name in ("hidden_bias", "down_a", "down_b", "up_a", "up_b")),
-    "method.bias",
     *(f"{HEAD}.{layer}.{part}" for layer in ("dense", "out_proj") for part in ("weight", "bias")),
 }
 
@@ -33,7 +31,6 @@ def test_log_and_checkpoint_hold_what_was_trained_and_the_backbones_fingerprint(
     output, digest = trained[0].output, read_backbone(str(backbone)).fingerprint()
     # 2 x 4^3 + 32 x 16 / 4 + 16 + 16 x 160 / 4 + 3 x 160 of the method, 32 x 32 + 32 + 2 x 33 of the head
     assert "method m-idpg-phm: 2,514 trainable of" in output
-    assert "method 1,392" in output and "head 1,122" in output
     assert f"backbone: {backbone} (SHA-256 {digest})" in output
     state = load(trained[1] / "checkpoint_best.pt")
     assert set(state["model"]) == M_IDPG_KEYS
@@ -45,8 +42,6 @@ def test_validate_gives_the_accuracy_that_training_printed(trained, pairs):
     finished, folder = trained
     printed = max(finished.log("valid_accuracy"))
     assert validate(pairs, folder / "checkpoint_best.pt").log("valid_accuracy") == [printed]
-    last = validate(pairs, folder / "checkpoint_last.pt").log("valid_loss")
-    assert last == pytest.approx(finished.log("valid_loss")[-1:], abs=1e-3)
 
 
 @pytest.mark.parametrize(("kind", "position"), [("pairs", 2), ("singles", 4)])
@@ -66,13 +61,6 @@ def test_positions(pairs, singles, backbone, tmp_path, kind, position):
     assert finished.log("valid_loss")[-1] == pytest.approx(loss, abs=1e-3)
     for other in others:
         assert torch.allclose(outputs(prompt_position=other)[0], own, atol=1e-5) == (other == position)
-
-
-def test_restore_file_starts_training_as_backbone_does(pairs, backbone, tmp_path):
-    reset = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]
-    restored = train(pairs, tmp_path / "a", "--restore-file", backbone, *reset, "--max-epoch", 1)
-    named = train(pairs, tmp_path / "b", "--backbone", backbone, "--max-epoch", 1)
-    assert restored.log("train_loss") == named.log("train_loss")
 
 
 def test_unfrozen_backbone_is_trained_saved_and_serves_as_a_backbone(pairs, singles, backbone, tmp_path):

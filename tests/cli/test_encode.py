@@ -43,7 +43,7 @@ def test_a_backbone_that_is_written_to_meanwhile_leaves_no_rows(pairs, tmp_path,
     """They would be found under the name of the old one for ever."""
     backbone, other = write_backbone(tmp_path / "model.pt"), write_backbone(tmp_path / "other.pt", seed=1)
     encode(pairs, backbone, tmp_path / "expected")
-    original = shutil.copy(backbone, tmp_path / "original.pt")
+    original = backbone.read_bytes()
 
     def computed(*args, **more):
         shutil.copyfile(other, backbone)
@@ -53,7 +53,7 @@ def test_a_backbone_that_is_written_to_meanwhile_leaves_no_rows(pairs, tmp_path,
     with monkeypatch.context() as patch, refused:
         patch.setattr(representation_cache, "sentence_representation", computed)
         encode(pairs, backbone, tmp_path / "cache")
-    shutil.copyfile(original, backbone)
+    backbone.write_bytes(original)
     encode(pairs, backbone, tmp_path / "cache")
     for path in (tmp_path / "expected").glob("*.npy"):
         np.testing.assert_array_equal(np.load(path), np.load(tmp_path / "cache" / path.name))

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tokenizers
 import torch
 from fairseq.data import Dictionary
 
@@ -138,7 +139,10 @@ def test_bert(tmp_path):
     count = len(hf_folders.WORDPIECE)
     hf_folders.write_json(tmp_path / "added_tokens.json", {"<e1>": count, "<e2>": count + 1})
     assert symbols_of(tmp_path)[0] == ["<s>", "<pad>", "</s>", "<unk>", *words, "<e1>", "<e2>"]
-    hf_folders.write_tokenizer_json(tmp_path, "bert")
+    ids = {token: number for number, token in enumerate(hf_folders.WORDPIECE)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(["[MASK]"])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "added_tokens.json").unlink()
     tokens = [hf_folders.WORDPIECE[i] for i in symbols_of(tmp_path)[1]]
     assert tokens == [*special[:4], *words, "[MASK]"]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import shutil
 
 import pytest
 import torch
 import torch.nn.functional as F
-from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
 
-from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.saving.backbone_file import read_backbone
 from tests.folders import run, train, validate, write_backbone
@@ -88,35 +85,12 @@ def test_a_backbone_that_moves_or_is_not_needed_any_more(pairs, tmp_path):
     assert validate(pairs, checkpoint, "--model-overrides", {"backbone": str(moved)}).log("valid_loss") == loss
 
 
-def test_a_residual_from_before_there_were_two_validates_as_it_was_trained(pairs, backbone, tmp_path):
-    options = ["--generator-residual", "--generator-layer-norm", "--generator-residual-norm", "released"]
-    finished = train(pairs, tmp_path, "--backbone", backbone, "--max-update", 3, "--lr", "1e-2", *options)
-    checkpoint = tmp_path / "checkpoint_last.pt"
-    state = load(checkpoint)
-    del state["cfg"]["model"]["generator_residual_norm"]
-    torch.save(state, checkpoint)
-    again = validate(pairs, checkpoint)
-    assert again.log("valid_loss") == pytest.approx(finished.log("valid_loss")[-1:], abs=1e-3)
-
-
 # --- fairseq-validate, asked for something else than the training logged ---
 
 
 @pytest.fixture(scope="module")
 def checkpoint(trained):
     return trained[1] / "checkpoint_best.pt"
-
-
-def test_a_backbone_that_is_written_to_meanwhile_gives_no_scores(pairs, checkpoint, tmp_path):
-    own = write_backbone(tmp_path / "model.pt")
-    model, task = load_on_folder(str(checkpoint), str(pairs), cpu=True, backbone=str(own))
-    options = SentencePredictionConfig(classification_head_name="sentence_classification_head")
-    criterion, dataset = SentencePredictionCriterion(options, task), task.load_dataset("valid")
-    sample = dataset.collater([dataset[0], dataset[1]])
-    task.valid_step(sample, model, criterion)
-    shutil.copyfile(write_backbone(tmp_path / "other.pt", seed=1), own)
-    with pytest.raises(InputError, match=f"--backbone {own} was written to while it was in use"):
-        task.valid_step(sample, model, criterion)
 
 
 def test_no_checkpoint_and_overrides_that_are_code(pairs, checkpoint):

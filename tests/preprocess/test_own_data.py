@@ -56,17 +56,14 @@ def test_classes_by_frequency_or_in_the_order_given(commands):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ('text\tlabel\n"a ""b"" c"\t1\n"so" it "is"\t0\n"""d"""\t0\n""\t1\n', "2 lines, the first 2,"),
+        ('text\tlabel\n"a ""b"" c"\t1\n"so" it "is"\t0\n"""d"""\t0\n""\t1\n', "x.tsv: 2 lines, the first 2,"),
         # over several lines: a part of a text would be an example
-        ('label\ttext\n0\tso\n1\t"one\ntwo"\n', "1 lines, the first 3,"),
-        ('text\tlabel\n5" wide\t0\nnarrow\t1\nbroken\n', None),
+        ('label\ttext\n0\tso\n1\t"one\ntwo"\n', "x.tsv: 1 lines, the first 3,"),
     ],
 )
 def test_a_tsv_that_is_quoted_as_csv(content, told, commands):
     """As pandas and spreadsheets write it."""
-    data = commands.own("x.tsv", content, *TEXT)
-    said = (data.path / "preprocess.log").read_text()
-    assert f"x.tsv: {told}" in said if told else "quoted as in csv" not in said
+    assert told in (commands.own("x.tsv", content, *TEXT).path / "preprocess.log").read_text()
 
 
 def test_swapped_pairs_follow_the_pairs(commands):
@@ -150,12 +147,6 @@ def test_a_test_file_whose_labels_are_hidden(commands, kind, hidden, options):
     files = [f"--from-{kind}", f"train={known}", f"test={commands.write(f'test.{kind}', hidden)}"]
     data = commands.ok("x", *files, *TEXT, *options)
     assert commands.texts(data, "test") == ["c", "d"] and not data.has_labels("test") and data.has_labels("train")
-
-
-def test_a_class_that_looks_like_a_hidden_label(commands):
-    train, test = (commands.write(f"{rows}.tsv", table(*rows.split())) for rows in ("1 -1", "-1"))
-    data = commands.ok("x", "--from-tsv", f"train={train}", f"test={test}", *TEXT)
-    assert commands.labels(data, "test") == ["-1"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ CR = {f"original/cr/{split}.csv": "1,fine\n0,awful\n" for split in ("train", "te
 IMDB = {f"aclImdb/{split}/{label}/0_{label}.txt": "text" for split in ("train", "test") for label in ("pos", "neg")}
 TEXT = ["--text-columns", "t"]
 SCORES = [*TEXT, "--regression"]
-BY_NUMBER = ["--no-header", "--text-columns", "1", "--label-column"]
 VALID, TEST = ["--splits", "valid"], ["--splits", "test"]
 
 

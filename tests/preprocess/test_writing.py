@@ -124,11 +124,8 @@ def test_output_in_the_place_of_what_is_read(tmp_path):
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path):
-    with pytest.raises(InputError, match="--out /dev/full "):
-        writing.write_output(Path("/dev/full"), "text", "--out")
     writing.write_output(Path("/dev/null"), "text", "--out")
-    link = tmp_path / "null"
-    link.symlink_to("/dev/null")
+    (link := tmp_path / "null").symlink_to("/dev/null")
     with pytest.raises(InputError, match=str(link)):
         make("file", link)
-    assert link.is_symlink() and Path("/dev/null").is_char_device() and Path("/dev/full").is_char_device()
+    assert link.is_symlink() and Path("/dev/null").is_char_device()

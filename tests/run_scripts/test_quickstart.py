@@ -111,17 +111,16 @@ def called(monkeypatch):
     return tools
 
 
-def test_a_run_goes_on_and_is_made_once(tmp_path, called, capsys):
+def test_a_run_goes_on_and_is_made_once(tmp_path, called):
     folder = tmp_path / "runs" / "head-only"
 
-    def finish(data="reviews", **changes):
-        usual = {"out": tmp_path, "lr": None, "max_epoch": 2, "seed": 1, "cpu": True}
-        return quickstart.finish_run(argparse.Namespace(**{**usual, **changes}), "head-only", {"data": data})
+    def finish(lr=None):
+        args = argparse.Namespace(out=tmp_path, lr=lr, max_epoch=2, seed=1, cpu=True)
+        return quickstart.finish_run(args, "head-only", {"data": "reviews"})
 
     row = finish()
     facts = {"trainable": 22032, "backbone_params": 22565376, "checkpoint_bytes": 5}
-    assert {**row, "seconds_per_epoch": 0} == {"method": "head-only", "accuracy": 66.7, "seconds_per_epoch": 0, **facts}
-    assert "head-only        epoch 2/2  loss 0.700  valid accuracy 61.5%  0.0 s\n" in capsys.readouterr().out
+    assert row == {"method": "head-only", "accuracy": 66.7, "seconds_per_epoch": row["seconds_per_epoch"], **facts}
     assert finish() == row and called == ["fairseq-train", "fairseq-validate"]
     # as if it had been interrupted while it was tested: the first epoch's seconds count, and a torn row does not
     (folder / "result.json").unlink()

@@ -43,18 +43,6 @@ def test_figure_1_score_against_parameters(tmp_path, monkeypatch):
     assert by_name["adapter"][:2] == ["1,622,784", "missing"]
 
 
-def test_figure_3_bars_of_ours_and_the_paper(tmp_path):
-    runs = [*scored("S-256-layer0", (80, 84)), *scored("L-16-previous", (90, 92)), made.run("M-256-layer0", "CR")]
-    found = report(tmp_path, runs, "--figure 3")
-    (axes,) = axes_of(found)
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["S", "M", "L"]
-    bars = {bar.get_label(): [float(patch.get_height()) for patch in bar] for bar in axes.containers}
-    assert bars["ours: m = 256, input: layer 0"] == [82] and bars["ours: m = 16, input: previous layer"] == [91]
-    assert bars["paper: m = 16, input: previous layer"] == [pytest.approx((93.6 + 83.6) / 2), pytest.approx(88.45)]
-    lines = [["ours", "82.0"], ["paper", f"{(93.8 + 79.9) / 2:.1f}"], ["difference", "-4.8"]]
-    assert [line[2:4] for line in found.table.groups[0]] == lines
-
-
 def positions():
     """Scores are known by their place: test is 50 + 10 x supplementary + downstream; dev prefers (1, 4) and (4, 0)."""
     best = {"CR": (1, 4), "RTE": (4, 0)}

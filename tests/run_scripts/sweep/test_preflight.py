@@ -28,7 +28,7 @@ def listed(world, tmp_path, capsys):
 
 def test_a_dry_run_lists_what_is_missing_and_leaves_nothing(listed, world, tmp_path):
     log = f"options.log-file={tmp_path / 'x.log'}"
-    said = listed("--set", "seeds=[1,2,3]", log, "options.state-cache=x")
+    said = listed("--set", "seeds=[1,2,3]", log)
     assert len(said) == 4 and said[-1] == f"3 of 3 runs are missing in {tmp_path / 'results'}"
     assert "RTE m-idpg-phm, position 0, lr 0.01, seed 3 --cpu" in said[2] and f"--log-file {tmp_path}" in said[2]
     said = listed(supplementary={"data": str(world.data / "MNLI-bin")}, positions=[[0, 0], [0, 1]])

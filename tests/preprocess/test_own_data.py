@@ -24,7 +24,6 @@ READ = [  # a file, options, the texts, the labels or scores, lines that are ski
     ("x.csv", '1, "one, two"\n0, "three, four"\n', BEHIND, ["one, two", "three, four"], ["1", "0"], []),
     ("x.tsv.gz", gzip.compress(b"a\tone\nb\ttwo\n", mtime=0), BEHIND, ["one", "two"], ["a", "b"], []),
     ("x.tsv", "".join("\t".join(row) + "\n" for row in MORE), BY_NUMBER, ["good", "bad"], ["1", "0"], [3, 4]),
-    ("x.csv", "text,label,id,id\nA,1,1,1\nC,0,2,2\n", TEXT, ["A", "C"], ["1", "0"], []),
     ("x.tsv", '\ufefftext\tlabel\r\n  "a" \u00e9  \t1\r\n\t0\r\n', TEXT, ['"a" \u00e9', ""], ["1", "0"], []),
     # byte-order marks of joined files
     ("x.jsonl", 2 * f"\ufeff{JSON}", TEXT, ["one", "one"], ["1", "1"], []),

@@ -50,13 +50,6 @@ def test_gpt2_as_fairseq_and_back(gpt2, line):
     assert encoder.decode(rows[:1]) == [line.strip()]
 
 
-def test_the_word_cache_may_be_emptied(gpt2, gpt2_files, monkeypatch):
-    monkeypatch.setattr("preprocess.encoders.gpt2.CACHED_WORDS", 3)
-    encoder, lines = load_encoder("gpt2", gpt2_files), [*TRICKY, *GPT2_TRICKY]
-    assert [ids_of(encoder, [line])[0] for line in lines] == ids_of(gpt2[0], lines)
-    assert len(encoder.known) < 40
-
-
 @pytest.fixture(scope="module")
 def sentencepiece(xlmr, tmp_path_factory):
     """Our encoder, and ids by fairseq's own with the dictionary that we derived."""

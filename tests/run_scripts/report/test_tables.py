@@ -44,7 +44,7 @@ def test_fewer_seeds_failures_and_rates_that_are_out_are_named(tmp_path):
 
 def test_rows_of_our_own_have_no_paper_lines_and_ablations_stay_in_their_table(tmp_path):
     runs = [made.run(row, "CR") for row in ("efl", "head-only", "M-16-previous", "L-16-previous", "phm-residual")]
-    main, generators = report(tmp_path, runs, "--table 1"), report(tmp_path, runs, "--table 6")
+    main, generators = (report(tmp_path, runs, f"--table {number}") for number in (1, 6))
     assert [group[0][0] for group in main.groups] == [*paper().blocks[1][None], "head-only"]
     assert [group[0][0] for group in generators.groups] == [*paper().blocks[6][None], "L-16-previous"]
 

@@ -9,8 +9,7 @@ import pytest
 
 from fairseq_idpg.inference.folder import SplitPredictions
 from fairseq_idpg.predict import main
-from tests.folders import validate, write_backbone, write_folder
-from tests.inference.conftest import REGRESSION
+from tests.folders import validate, write_folder
 from tests.inference.saved import write_checkpoint
 
 
@@ -44,18 +43,6 @@ def test_rows_that_were_left_out_keep_their_places(trained, pairs, tmp_path, cap
     assert found == ["\t\t", whole[0], "\t\t", "\t\t", *whole[1:], "\t\t"]
     scores = SplitPredictions(np.array([0.5, 0.25]), None, [], 2.0)
     assert scores.lines_by_row([(1, 3)]) == ["1.000000", "nan", "0.500000"]
-
-
-def test_scores(tmp_path):
-    data = write_folder(tmp_path / "scores", regression=True)
-    backbone = write_backbone(tmp_path / "model.pt")
-    checkpoint = write_checkpoint(tmp_path / "x.pt", data, backbone, *REGRESSION)
-    main([str(data), "--path", str(checkpoint), "--split", "valid", "--out", str(tmp_path / "p.tsv"), "--cpu"])
-    scores = np.array(rows(tmp_path / "p.tsv"), dtype=float)[:, 0]
-    targets = np.array((data / "label" / "valid.label").read_text().split(), dtype=float)
-    loss = np.mean((scores - targets) ** 2) / np.log(2)
-    validated = validate(data, checkpoint, "--regression-target", "--num-classes", 1).log("valid_loss")
-    assert validated == [pytest.approx(loss, abs=2e-3)]
 
 
 def test_splits_without_labels_are_predicted(backbone, tmp_path):

@@ -7,7 +7,6 @@ import types
 import pytest
 
 from preprocess.checksums import content_digest
-from preprocess.labels import SHOWN
 from preprocess.splits import EFL_DESCRIPTIONS
 from tests.preprocess.commands import FakeDataset, install_hub
 
@@ -120,16 +119,6 @@ def test_names_that_are_alike_are_classes_of_their_own(commands):
     for names, options in ((labels, []), (["1", "1.0", "yes", "Yes"], ["--labels", "Yes", "1", "1.0", "yes"])):
         data = commands.own("x.tsv", table(*names), *TEXT, *options, "--overwrite")
         assert commands.labels(data, "train") == names
-
-
-def test_the_labels_found_are_told(commands):
-    """A header that is read as an example, or scores without --regression, show in them."""
-    commands.own("x.tsv", table("a", "b", "b"), *BY_NUMBER)
-    assert "labels of train: b: 2; a: 1; label: 1\n" in commands.capsys.readouterr().out
-    scores = table(*(f"{number / 4}" for number in range(SHOWN + 3)))
-    for options, told in (([], "; 2.25: 1; and 3 classes more\n"), (["--regression"], "labels of train: 0 to 3\n")):
-        commands.own("x.tsv", scores, *TEXT, "--overwrite", *options)
-        assert told in commands.capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import subprocess
 
 import pytest
 import torch
-import yaml
 
 from run_scripts import train
 from tests.folders import ROOT
@@ -57,9 +56,6 @@ def test_the_pipeline_takes_values_behind_an_equals_sign(shown):
     arguments = shown("supplementary_pipeline.sh", "--dry-run", "--pairs=0:1", "--results=out", "--jobs=2")
     asked = ["--jobs", "2", "--set", "positions=[[0,1]]", "rows=[prompt-tuning,s-idpg-phm]", "--results", "out"]
     assert arguments[3:] == ["--dry-run", *asked]
-    arguments = shown("supplementary_pipeline.sh", "--dry-run", "--backbone", "it's a.pt", "--mnli", "'m'")
-    found = {key: yaml.safe_load(value) for key, value in (word.split("=", 1) for word in arguments if "=" in word)}
-    assert found == {"backbone": "it's a.pt", "supplementary.data": "'m'"}
 
 
 def test_supplementary_training_leaves_a_backbone(world, quick_jobs, tmp_path, monkeypatch):

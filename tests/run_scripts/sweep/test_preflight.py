@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from preprocess.data_folder import DataFolder
 from preprocess.few_shot import few_shot
 from run_scripts.sweep import __main__ as sweep
 from tests.folders import renamed
-from tests.representations.test_word_vectors import write_vectors
 from tests.run_scripts.tiny import IDPG
 
 
@@ -46,9 +43,3 @@ def test_folders_of_a_task_that_are_taken(listed, world, tmp_path):
     for row, folder in (("efl", efl), (IDPG, few)):
         said = listed(tasks=["CR"], data={"CR": str(folder)}, rows=[row], seeds=[1], dev_examples=2)
         assert said[-1].startswith("1 of 1 runs are missing")
-
-
-def test_word_vectors_of_this_text(listed, world, tmp_path):
-    data = shutil.copytree(world.data / "RTE-bin", tmp_path / "RTE")
-    write_vectors(data, width=8)
-    assert len(listed(data={"RTE": str(data)}, rows=["m-idpg-phm-glove"])) == 3

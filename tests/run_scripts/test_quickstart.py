@@ -27,7 +27,7 @@ SIZES = {"train": 50, "valid": 10, "test": 20}
 
 
 def test_reviews_out_of_nested_archives(tmp_path):
-    """The sign of clear ratings; neutral and repeated sentences are dropped, spaces joined."""
+    """Neutral and repeated sentences are dropped, spaces joined."""
     text = "".join(f"{i}\t{rating}\t{text}\r\n" for i, (rating, text) in enumerate(REVIEWS, start=1)).encode()
     archive = tmp_path / quickstart.REVIEWS_ARCHIVE
     for name in (quickstart.REVIEWS_FILE, quickstart.REVIEWS_TAR):

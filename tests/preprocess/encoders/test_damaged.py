@@ -48,7 +48,6 @@ DAMAGES = [  # kind of folder, file, its content or what is made of it (None: it
     ("json", "tokenizer.json", having(model=BPE), "--bpe"),
     ("json", "tokenizer_config.json", b'{"do_lower_case": false}', "do_lower_case"),
     ("json", "tokenizer_config.json", b'{"word_tokenizer_type": "mecab"}', "mecab"),
-    ("bert", "config.json", b'{"tokenizer_class": "BertJapaneseTokenizer"}', "BertJapaneseTokenizer"),
     # settings that plain files do not follow
     ("bert", "tokenizer_config.json", b'{"extra_special_tokens": ["<e2>"]}', "<e2>"),
     ("bert", "tokenizer_config.json", b'{"never_split": ["the"]}', "never_split"),

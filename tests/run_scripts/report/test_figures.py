@@ -14,13 +14,6 @@ from .made import report
 TASKS = ("CR", "RTE")
 
 
-def axes_of(found):
-    figure = draw(found)
-    assert figure.get_suptitle() == found.table.title
-    assert all(axes.get_xlabel() and "(x100)" in axes.get_ylabel() for axes in figure.axes)
-    return figure.axes
-
-
 def lines(axes, label: str) -> list[tuple[float, float]]:
     (line,) = [line for line in axes.lines if line.get_label() == label]
     return [tuple(map(float, point)) for point in line.get_xydata()]
@@ -34,7 +27,7 @@ def test_figure_1_score_against_parameters(tmp_path, monkeypatch):
     monkeypatch.setattr("run_scripts.report.costs._counted", lambda arch: {"adapter": 1_622_784, "efl": 7})  # slow
     runs = [*scored("m-idpg-phm", (80, 90), trainable=137_232), made.run("compacter", "CR", trainable=9)]
     found = report(tmp_path, runs, "--figure 1")
-    (axes,) = axes_of(found)
+    (axes,) = draw(found).axes
     assert axes.get_xscale() == "log"
     assert lines(axes, "m-idpg-phm") == [(137_232, 85)]
     assert lines(axes, "compacter") == [(152_576, pytest.approx((92.7 + 87.1) / 2))]  # the paper's: ours lacks RTE
@@ -59,7 +52,7 @@ SINGLE, PAIRS = "s-idpg-phm, single sentences", "s-idpg-phm, pairs"
 
 
 def test_figure_7_lines_through_the_best_place(tmp_path):
-    downstream, supplementary = axes_of(report(tmp_path, positions(), "--figure 7"))
+    downstream, supplementary = draw(report(tmp_path, positions(), "--figure 7")).axes
     assert lines(downstream, SINGLE) == [(0, 60), (1, 61), (4, 64)]
     assert lines(downstream, PAIRS) == [(0, 90), (1, 91), (2, 92), (3, 93), (4, 94)]
     assert lines(supplementary, SINGLE) == [(0, 54), (1, 64), (4, 94)]

@@ -240,12 +240,17 @@ COUNTS = {  # training examples of each class
     "COPA": {"0": 400, "1": 400},  # each record has a right and a wrong choice
     "Reviews": {"0": 1005, "1": 995},  # run_scripts/quickstart.py with its sizes and seed
 }
+# No counts were found. CoLA: shares of 70% and 30%, meenham.tistory.com/m/8; WSC: 52% false, huggingface/datasets
+# (datasets/super_glue/super_glue.py); the others are unverified.
+UNVERIFIED = {"CoLA": "10", "WNLI": "01", "MultiRC": "01", "ReCoRD": "01", "BoolQ": ("true", "false")}
+UNVERIFIED |= dict.fromkeys(("WiC", "WSC"), ("false", "true"))
 
 
 def test_order_comes_from_counts():
     """A training set with these counts, or a part of it in which no tie is broken, gives the same order."""
     counted = {name: sorted(counts, key=lambda label: (-counts[label], label)) for name, counts in COUNTS.items()}
-    assert {name: list(TASKS[name].labels) for name in COUNTS} == counted
+    classified = {name: list(task.labels) for name, task in TASKS.items() if not task.regression}
+    assert classified == {**counted, **{name: list(labels) for name, labels in UNVERIFIED.items()}}
 
 
 LABELS = {name: list(task.labels) for name, task in ALL.items()}

@@ -19,8 +19,6 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"tasks": ["RTEE"]}, "RTEE is unknown: did you mean RTE?"),
     ({"rows": ["m-idpg-pmh"]}, "m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
     ({"rows": [IDPG, IDPG]}, "two are called m-idpg-phm"),
-    ({"seeds": [1.5]}, "seeds 1.5"),
-    ({"lr_seeds": [7]}, "lr_seeds [7]"),
     ({"positions": [[0, 1]]}, "m-idpg-phm: [a, b] needs supplementary training"),
     # options of fairseq-train
     ({"options": {"dropout": False}}, "dropout"),  # as if it were left out

@@ -20,7 +20,6 @@ DAMAGED = [  # would make a wrong number, or none
     *(("test", 0.75), ("seed", 1.5), ("lr", 0), ("k", 100)),  # 0.75: not what "scores" says
     *(("task", "CRR"), ("row", "a\nb"), ("selection", "none"), ("metric", "bleu"), ("backbone", {})),
     *(("given_options", [["--fp16"]]), ("dev_curve", [[1, NAN]]), ("scores", {"dev": {"f1": 101.0}})),
-    ("transfer", {"QQP": {"metric": "accuracy", "scores": {}, "test": 1}}),
 ]
 
 

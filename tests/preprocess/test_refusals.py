@@ -106,7 +106,6 @@ REFUSED = [  # arguments, files, what the line names
         "test.tsv line 3: index '0'",
     ),
     (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": 0}}\n{CB}}}\n'}, *TEST), "CB/test.jsonl"),
-    (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": true}}\n'}, *TEST), "test.jsonl line 1"),
     *(
         (*raw(task, {f"{task}/val.jsonl": json.dumps(record)}, *VALID, "--strict"), "val.jsonl line 1: ")
         for task, record in RECORDS

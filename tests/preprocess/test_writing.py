@@ -116,9 +116,11 @@ def test_output_in_the_place_of_what_is_read(tmp_path):
     (tmp_path / "data-bin" / "input0").mkdir(parents=True)
     (tmp_path / "model.pt").write_text("x")
     (tmp_path / "linked.pt").symlink_to("model.pt")
-    read = {"DATA": [tmp_path / "data-bin"], "--path": [None, str(tmp_path / "model.pt"), tmp_path]}
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "config.json").write_text("{}")
+    read = {"DATA": [tmp_path / "data-bin"], "--path": [None, f"{tmp_path}/model.pt", tmp_path / "shared", tmp_path]}
     check_replaces_nothing(tmp_path / "new.tsv", "--out", read)
-    for name in ("linked.pt", "data-bin/new.tsv"):
+    for name in ("linked.pt", "data-bin/new.tsv", "shared/new.tsv"):
         with pytest.raises(InputError, match=f"^--out {tmp_path}/{name} "):
             check_replaces_nothing(tmp_path / name, "--out", read)
 

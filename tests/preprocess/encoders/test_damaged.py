@@ -42,7 +42,6 @@ SPECIAL = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 DAMAGES = [  # kind of folder, file, its content or what is made of it (None: it is gone), what the line names
     ("bert", "vocab.txt", b"the\ncat\n", "vocab.txt"),
     ("bert", "vocab.txt", SPECIAL + b"a\na\n", "vocab.txt"),
-    ("bert", "dict.txt", b"the 1\n", "dict.txt"),
     ("json", "tokenizer.json", lambda content: content[:99], "tokenizer.json"),
     ("json", "tokenizer.json", lambda content: content.replace(b'"lowercase"', b'"lower"'), "tokenizer.json"),
     ("json", "tokenizer.json", having(model=BPE), "--bpe"),

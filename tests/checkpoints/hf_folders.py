@@ -16,7 +16,6 @@ CORPUS = [
     "a thin thing in the inn was there then and there again",
     "no thought can stand in the rain without an answer",
 ]
-TEXTS = ["the cat in the rain", "then again a dog", "zebra?", "the"]
 MERGES = ["t h", "th e", "Ġ the", "Ġ a", "i n", "Ġ c", "a t"]
 # Five specials spread over the vocabulary, as in BERT's own.
 WORDPIECE = (
@@ -40,30 +39,19 @@ def spm_bytes() -> bytes:
     import sentencepiece
 
     model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CORPUS),
-        model_writer=model,
-        vocab_size=48,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
+    options = {"vocab_size": 48, "hard_vocab_limit": False, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(CORPUS), model_writer=model, **options)
     return model.getvalue()
 
 
-def spm_pieces() -> list[tuple[str, float]]:
-    """(piece, score) in XLM-R's Hugging Face order."""
+def tokens_of(family: str) -> list[str]:
+    """Tokens in the order of their numbers."""
+    if family != "xlm-roberta":
+        return WORDPIECE if family == "bert" else bpe_tokens()
     import sentencepiece
 
     spm = sentencepiece.SentencePieceProcessor(model_proto=spm_bytes())
-    pieces = [(spm.id_to_piece(i), spm.get_score(i)) for i in range(3, spm.get_piece_size())]
-    special = [(token, 0.0) for token in ("<s>", "<pad>", "</s>", "<unk>")]
-    return [*special, *pieces, ("<mask>", 0.0)]
-
-
-def tokens_of(family: str) -> list[str]:
-    if family == "xlm-roberta":
-        return [piece for piece, _ in spm_pieces()]
-    return WORDPIECE if family == "bert" else bpe_tokens()
+    return ["<s>", "<pad>", "</s>", "<unk>", *map(spm.id_to_piece, range(3, spm.get_piece_size())), "<mask>"]
 
 
 def write_vocabulary(folder: Path, family: str) -> None:
@@ -76,22 +64,6 @@ def write_vocabulary(folder: Path, family: str) -> None:
         write_json(folder / "vocab.json", {token: i for i, token in enumerate(bpe_tokens())})
         merges = "\n".join(["#version: 0.2", *MERGES]) + "\n"
         (folder / "merges.txt").write_text(merges, encoding="utf-8")
-
-
-def write_tokenizer_json(folder: Path, family: str) -> None:
-    """Write the same vocabulary as the tokenizers library saves it, <mask> as an added token."""
-    import tokenizers
-
-    ids = {token: i for i, token in enumerate(tokens_of(family))}
-    if family == "xlm-roberta":
-        model = tokenizers.models.Unigram(spm_pieces()[:-1], unk_id=3)
-    elif family == "bert":
-        model = tokenizers.models.WordPiece(ids, unk_token="[UNK]")
-    else:
-        model = tokenizers.models.BPE(ids, [tuple(merge.split()) for merge in MERGES])
-    tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.add_special_tokens(["[MASK]" if family == "bert" else "<mask>"])
-    tokenizer.save(str(folder / "tokenizer.json"))
 
 
 def write_json(path: Path, content: object) -> None:

@@ -115,35 +115,6 @@ def test_command_line(tmp_path):
     assert "largest difference from transformers" in result.stdout
 
 
-# --- vocabulary files -> dict.txt: exact symbols, exact order ------------------------------------------
-
-
-def symbols_of(folder: Path):
-    """Convert, let fairseq read dict.txt, and return (fairseq's symbols, order)."""
-    vocabulary = read_vocabulary(folder)
-    order = fairseq_order(vocabulary)
-    symbols = dictionary_symbols(vocabulary, order)
-    convert_hf.write_dictionary(symbols, folder / "dict.txt")
-    dictionary = Dictionary.load(str(folder / "dict.txt"))
-    assert dictionary.symbols[4:] == symbols
-    assert sorted(order) == list(range(len(dictionary) + 1))  # the task appends <mask>
-    return dictionary.symbols, order
-
-
-def test_bert(tmp_path):
-    """In a plain file with added tokens, and as the tokenizers library saves it."""
-    special = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
-    words = [token for token in hf_folders.WORDPIECE if token not in special]
-    hf_folders.write_vocabulary(tmp_path, "bert")
-    count = len(hf_folders.WORDPIECE)
-    hf_folders.write_json(tmp_path / "added_tokens.json", {"<e1>": count, "<e2>": count + 1})
-    assert symbols_of(tmp_path)[0] == ["<s>", "<pad>", "</s>", "<unk>", *words, "<e1>", "<e2>"]
-    hf_folders.write_tokenizer_json(tmp_path, "bert")
-    (tmp_path / "added_tokens.json").unlink()
-    tokens = [hf_folders.WORDPIECE[i] for i in symbols_of(tmp_path)[1]]
-    assert tokens == [*special[:4], *words, "[MASK]"]
-
-
 @pytest.mark.skipif(not GPT2_BPE.is_dir(), reason="the released GPT-2 BPE files are not here")
 def test_released_roberta_dictionary(tmp_path):
     """RoBERTa's vocabulary in Hugging Face's form converts back to the released dict.txt."""
@@ -154,6 +125,8 @@ def test_released_roberta_dictionary(tmp_path):
     assert len(tokens) == 50265
     hf_folders.write_json(tmp_path / "vocab.json", {token: i for i, token in enumerate(tokens)})
     (tmp_path / "merges.txt").write_bytes((GPT2_BPE / "vocab.bpe").read_bytes())
-    symbols, order = symbols_of(tmp_path)
-    assert symbols == released
+    vocabulary = read_vocabulary(tmp_path)
+    order = fairseq_order(vocabulary)
+    convert_hf.write_dictionary(dictionary_symbols(vocabulary, order), tmp_path / "dict.txt")
+    assert Dictionary.load(str(tmp_path / "dict.txt")).symbols == released
     assert order == list(range(50265))

@@ -65,7 +65,6 @@ CASES = {
     "infinite": ("bert", weights(lambda state: state[BIAS][3:4].fill_(float("inf"))), "output.dense.bias"),
     "one bit": ("bert", one_bit, "pytorch_model.bin"),
     "adapter": ("bert", weights(lambda state: state.update({f"{LAYER}adapter": torch.zeros(17)})), "layer.1.adapter"),
-    "heads": ("bert", config(num_attention_heads=3), "num_attention_heads"),
     "other BPE": ("roberta", write("merges.txt", "\u2581 t\n"), "not byte-level"),
     "pad": ("roberta", config(pad_token_id=5), "pad_token_id"),
     "no [MASK]": ("bert", vocab("[MASK]", "mask"), "special tokens are not all there"),

@@ -12,19 +12,13 @@ LOSSES = {"abs": 2e-3}  # the log has three decimals
 KEYS = ("train_loss", "valid_loss")
 
 
-def test_same_run_as_without(trained, pairs, backbone, tmp_path):
-    whole, _ = trained
-    options = ["--backbone", backbone, "--max-epoch", 4, "--representation-cache", tmp_path / "cache"]
-    run = train(pairs, tmp_path / "run", *options)
+def test_same_run_as_without_shared_by_seeds_methods_and_validation(trained, pairs, backbone, tmp_path):
+    cache = ["--representation-cache", tmp_path / "cache"]
+    run = train(pairs, tmp_path / "run", "--backbone", backbone, "--max-epoch", 4, *cache)
     for key in KEYS:
-        assert run.log(key) == pytest.approx(whole.log(key), **LOSSES)
+        assert run.log(key) == pytest.approx(trained[0].log(key), **LOSSES)
     shapes = sorted(np.load(path).shape for path in (tmp_path / "cache").glob("*.npy"))
     assert shapes == [(13, 32), (24, 32)] and run.output.count("M(x) of") == 2
-
-
-def test_shared_by_seeds_methods_and_validation(pairs, backbone, tmp_path):
-    cache = ["--representation-cache", tmp_path / "cache"]
-    train(pairs, tmp_path / "first", "--backbone", backbone, "--max-epoch", 1, *cache)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").glob("*.npy")}
     options = ["--backbone", backbone, "--max-epoch", 1, "--seed", 5, "--method", "s-idpg-dnn", *cache]
     second = train(pairs, tmp_path / "second", *options, without="--phm-n")
@@ -68,14 +62,15 @@ def cached(place, pairs, backbone):
 
 
 def test_same_run_as_without_kept_states(cached, pairs, backbone, tmp_path):
-    """Rows are computed in other batches than those of training, so sums are rounded otherwise."""
+    """Rows are computed in other batches than those of training, so sums are rounded otherwise; also in validation."""
     found, found_dir, cache = cached
     whole = trained_with(pairs, tmp_path, backbone)
     for key in KEYS:
         assert len(whole.log(key)) == 3 and found.log(key) == pytest.approx(whole.log(key), **LOSSES)
     same_weights(tmp_path, found_dir, 1e-5)
-    assert "states that enter layer 2, split train: 24 examples" in found.output
     assert [np.load(path).shape[1] for path in cache.glob("*.npy")] == [32, 32]
+    checked = validate(pairs, found_dir / "checkpoint_last.pt", "--state-cache", cache)
+    assert checked.log("valid_loss") == pytest.approx(found.log("valid_loss")[-1:], **LOSSES)
 
 
 def test_resume_goes_on_bit_for_bit(cached, pairs, backbone, tmp_path):
@@ -86,13 +81,6 @@ def test_resume_goes_on_bit_for_bit(cached, pairs, backbone, tmp_path):
     for key in KEYS:
         assert first.log(key) + second.log(key) == whole.log(key)
     same_weights(whole_dir, tmp_path, 0)
-
-
-def test_validation(cached, pairs):
-    run_of, folder, cache = cached
-    for option in ([], ["--state-cache", cache]):
-        checked = validate(pairs, folder / "checkpoint_last.pt", *option)
-        assert checked.log("valid_loss") == pytest.approx(run_of.log("valid_loss")[-1:], **LOSSES)
 
 
 def test_two_processes(cached, pairs, backbone, tmp_path):

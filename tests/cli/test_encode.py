@@ -20,8 +20,7 @@ def encode(data, backbone, cache, *options):
 
 def test_training_finds_the_rows(pairs, backbone, tmp_path, capsys):
     encode(pairs, backbone, tmp_path / "cache")
-    shown = capsys.readouterr().out
-    assert "train: 24 rows written" in shown and "valid: 13 rows written" in shown
+    assert "train: 24 rows written" in capsys.readouterr().out
     options = ["--backbone", backbone, "--max-epoch", 1, "--representation-cache", tmp_path / "cache"]
     assert "M(x) of" not in train(pairs, tmp_path / "run", *options).output
     encode(pairs, backbone, tmp_path / "cache")
@@ -44,7 +43,7 @@ def test_a_backbone_that_is_written_to_meanwhile_leaves_no_rows(pairs, tmp_path,
     """They would be found under the name of the old one for ever."""
     backbone, other = write_backbone(tmp_path / "model.pt"), write_backbone(tmp_path / "other.pt", seed=1)
     encode(pairs, backbone, tmp_path / "expected")
-    original = shutil.copy(backbone, tmp_path / "original.pt")
+    original = backbone.read_bytes()
 
     def computed(*args, **more):
         shutil.copyfile(other, backbone)
@@ -54,16 +53,7 @@ def test_a_backbone_that_is_written_to_meanwhile_leaves_no_rows(pairs, tmp_path,
     with monkeypatch.context() as patch, refused:
         patch.setattr(representation_cache, "sentence_representation", computed)
         encode(pairs, backbone, tmp_path / "cache")
-    shutil.copyfile(original, backbone)
+    backbone.write_bytes(original)
     encode(pairs, backbone, tmp_path / "cache")
     for path in (tmp_path / "expected").glob("*.npy"):
         np.testing.assert_array_equal(np.load(path), np.load(tmp_path / "cache" / path.name))
-
-
-def test_bad_input(pairs, backbone, tmp_path):
-    for arguments, named in (
-        ((tmp_path, backbone), "is not a binarized folder"),
-        ((pairs, tmp_path / "nowhere"), "--backbone .*nowhere is not a file"),
-    ):
-        with pytest.raises(SystemExit, match=named):
-            encode(*arguments, tmp_path / "cache")

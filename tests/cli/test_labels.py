@@ -67,42 +67,28 @@ def test_training_on_another_order_makes_the_same_model(mrpc, checkpoint, tmp_pa
     assert states[1][0]["_extra_state"]["record"]["labels"] == ["1", "0"]
 
 
-@pytest.fixture(scope="module")
-def others(mrpc):
-    """Folders that the model cannot read."""
-    place = mrpc / "others"
-    write_folder(place / "scores", regression=True)
-    write_folder(place / "three", classes=3)
-    renamed(mrpc / "first", place / "names", {"0": "no", "1": "yes"})
-    for path in renamed(mrpc / "first", place / "symbols", SAME).glob("input?/dict.txt"):
+def test_other_data_is_refused(mrpc, checkpoint, tmp_path):
+    renamed(mrpc / "first", tmp_path / "names", {"0": "no", "1": "yes"})
+    for path in renamed(mrpc / "first", tmp_path / "symbols", SAME).glob("input?/dict.txt"):
         path.write_text(path.read_text().replace("w7 ", "x7 "))
-    return place
+    of_labels = "names/label/dict.txt has the labels yes, no, and this checkpoint was trained on 1, 0"
+    for name, named in (("names", of_labels), ("symbols", "the dictionary of .*symbols ")):
+        with pytest.raises(InputError, match=named):
+            load_on_folder(str(checkpoint), str(tmp_path / name), cpu=True)
 
 
 @pytest.mark.parametrize(
-    ("name", "named"),
+    ("kind", "options", "named"),
     [
-        ("names", "names/label/dict.txt has the labels yes, no, and this checkpoint was trained on 1, 0"),
-        ("symbols", "the dictionary of .*symbols "),
+        ({"regression": True}, [], "--regression-target --num-classes 1"),
+        ({}, [*SCORES, "--num-classes", 1], "--regression-target is for scores"),
+        ({"names": ("no", "yes")}, ["--report-mcc"], "--report-mcc scores classes that are numbers"),
+        ({"classes": 3}, ["--num-classes", 3, *F1], "--report-acc-and-f1 scores two classes"),
     ],
 )
-def test_other_data_is_refused(others, checkpoint, name, named):
-    with pytest.raises(InputError, match=named):
-        load_on_folder(str(checkpoint), str(others / name), cpu=True)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "named"),
-    [
-        ("others/scores", [], "--regression-target --num-classes 1"),
-        ("first", [*SCORES, "--num-classes", 1], "--regression-target is for scores"),
-        ("others/names", ["--report-mcc"], "--report-mcc scores classes that are numbers"),
-        ("others/three", ["--num-classes", 3, *F1], "--report-acc-and-f1 scores two classes"),
-    ],
-)
-def test_classes_are_not_scores_in_training(mrpc, others, tmp_path, name, options, named):
-    usual = ["--backbone", mrpc / "model.pt", "--max-update", 1]
-    finished = train(mrpc / name, tmp_path, *usual, *options, succeed=False)
+def test_classes_are_not_scores_in_training(mrpc, tmp_path, kind, options, named):
+    data = write_folder(tmp_path / "data", **kind)
+    finished = train(data, tmp_path, "--backbone", mrpc / "model.pt", "--max-update", 1, *options, succeed=False)
     assert named in finished.last_line and "Traceback" not in finished.output
     assert not list(tmp_path.glob("*.pt"))
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.folders import train, validate
+from tests.optim.test_half_precision import same
 
 
 def test_bf16_trains_like_float32(pairs, backbone, tmp_path):
@@ -44,15 +45,7 @@ def test_resuming_changes_nothing(pairs, backbone, tmp_path, options, processes)
         assert resumed.log(key) == whole.log(key)[1:]
     one, other = (torch.load(tmp_path / run / "checkpoint_last.pt", weights_only=True) for run in ("whole", "parts"))
     for part in ("model", "last_optimizer_state"):  # with the float32 weights and the counters
-        assert same_values(one[part], other[part])
-
-
-def same_values(one, other):
-    if torch.is_tensor(one):
-        return torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same_values(one[name], other[name]) for name in one)
-    return len(one) == len(other) and all(map(same_values, one, other)) if isinstance(one, list) else one == other
+        assert same(one[part], other[part])
 
 
 @pytest.mark.parametrize(("options", "dtype"), [(FP16, torch.float16), (["--bf16"], torch.bfloat16)])

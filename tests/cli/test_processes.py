@@ -6,21 +6,9 @@ import os
 import subprocess
 import sys
 
-from tests.folders import ROOT, train
+from tests.folders import ROOT
 
 LINE = "fairseq_idpg: --data x is gone: give another"
-PLUGIN = f"""
-import sys
-sys.path.insert(0, {str(ROOT)!r})
-import fairseq_idpg
-from fairseq_idpg.tasks.dataset import PromptedDataset
-from preprocess.errors import InputError
-
-def refuse(self, index):
-    raise InputError("--data x is gone: give another")
-
-PromptedDataset.__getitem__ = refuse
-"""
 SPAWNED = """
 import torch
 
@@ -40,16 +28,6 @@ def python(*arguments: object, **environment: str) -> subprocess.CompletedProces
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
 
 
-def test_bad_input_while_data_is_loaded(pairs, backbone, tmp_path):
-    plugin = tmp_path / "plugin_without_data"
-    plugin.mkdir()
-    (plugin / "__init__.py").write_text(PLUGIN)
-    options = ["--user-dir", plugin, "--backbone", backbone, "--num-workers", 2]
-    finished = train(pairs, tmp_path / "run", *options, succeed=False)
-    assert finished.last_line == LINE and "Traceback" not in finished.output, finished.output[-3000:]
-    assert finished.output.count("is gone") == 1 and not list((tmp_path / "run").glob("*.pt"))
-
-
 def test_bad_input_in_processes_that_torch_spawned(tmp_path):
     (tmp_path / "script.py").write_text(SPAWNED)
     ended = python(tmp_path / "script.py", PYTHONPATH=str(ROOT))
@@ -61,7 +39,6 @@ def test_another_fairseq_is_refused():
     """As fairseq 0.12.2, which lacks a name that is used."""
     module = "fairseq.criterions.sentence_prediction"
     ended = python("-c", f"import {module} as module; del module.pearson_and_spearman; import fairseq_idpg")
-    assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1].startswith("ImportError: fairseq_idpg needs fairseq-fixed 0.12.3.1")
 
 

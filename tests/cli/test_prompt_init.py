@@ -30,6 +30,3 @@ def test_words_and_labels(place, tmp_path):
         train(place / "x-bin", tmp_path / how, *usual, "--prompt-init", how, "--prompt-init-text", text)
         rows = torch.load(tmp_path / how / "checkpoint_last.pt", weights_only=True)["model"]["method.table"][0]
         torch.testing.assert_close(rows[: len(expected)], expected, atol=1e-6, rtol=0)
-    refused = [*usual, "--prompt-init", "class-labels", "--prompt-init-text", "a|b|c"]
-    line = train(place / "x-bin", tmp_path / "refused", *refused, succeed=False).last_line
-    assert "'a|b|c' has 3 texts, and there are 2 classes" in line

@@ -65,15 +65,6 @@ def test_a_damaged_last_checkpoint_is_named_and_the_ways_on_work(pairs, backbone
     assert "begin training epoch 1" in train(pairs, run, "--backbone", backbone, "--max-epoch", 3).output
 
 
-def test_going_on_in_another_folder(pairs, backbone, run, tmp_path):
-    """fairseq prefers --continue-once to --finetune-from-model, and checkpoint_last.pt to both."""
-    options = ["--backbone", backbone, "--continue-once", run / "checkpoint_last.pt"]
-    options += ["--finetune-from-model", tmp_path / "nowhere.pt", "--max-epoch", 2]
-    assert train(pairs, tmp_path / "other", *options).log("epoch") == [2, 2]
-    shutil.rmtree(run)
-    assert train(pairs, tmp_path / "other", *options, "--max-epoch", 3).log("epoch") == [3, 3]
-
-
 def test_what_must_stay(pairs, backbone, run, tmp_path):
     """Other data too, unless it has only moved."""
     before = (run / "checkpoint_last.pt").read_bytes()
@@ -107,11 +98,6 @@ def test_the_optimizer_goes_on_as_the_options_say(pairs, backbone, run, override
     assert group["weight_decay"] == overrides.get("weight_decay", 0.5)
     assert tuple(group["betas"]) == (0.5, 0.75) and group["lr"] == 2e-3
     assert {moment["step"] for moment in moments.values()} == {6}  # 3 of each epoch
-
-
-def test_an_option_that_the_optimizer_does_not_have(pairs, backbone, run):
-    options = ["--backbone", backbone, "--max-epoch", 2, "--optimizer-overrides", repr({"wieght_decay": 0.25})]
-    assert "--optimizer-overrides: 'wieght_decay'" in train(pairs, run, *options, succeed=False).last_line
 
 
 def test_the_best_score_of_another_training_is_no_best_score(pairs, backbone, run, tmp_path):

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-import shutil
 
 import pytest
 import torch
 import torch.nn.functional as F
-from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
 
-from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.saving.backbone_file import read_backbone
 from tests.folders import run, train, validate, write_backbone
 
 HEAD = "classification_heads.sentence_classification_head"
 M_IDPG_KEYS = {
-    "_extra_state",
-    "backbone_fingerprint",
+    *("_extra_state", "backbone_fingerprint", "method.bias"),
     *(f"method.generators.0.{name}" for name in ("hidden_bias", "down_a", "down_b", "up_a", "up_b")),
-    "method.bias",
     *(f"{HEAD}.{layer}.{part}" for layer in ("dense", "out_proj") for part in ("weight", "bias")),
 }
 
@@ -33,7 +28,6 @@ def test_log_and_checkpoint_hold_what_was_trained_and_the_backbones_fingerprint(
     output, digest = trained[0].output, read_backbone(str(backbone)).fingerprint()
     # 2 x 4^3 + 32 x 16 / 4 + 16 + 16 x 160 / 4 + 3 x 160 of the method, 32 x 32 + 32 + 2 x 33 of the head
     assert "method m-idpg-phm: 2,514 trainable of" in output
-    assert "method 1,392" in output and "head 1,122" in output
     assert f"backbone: {backbone} (SHA-256 {digest})" in output
     state = load(trained[1] / "checkpoint_best.pt")
     assert set(state["model"]) == M_IDPG_KEYS
@@ -45,8 +39,6 @@ def test_validate_gives_the_accuracy_that_training_printed(trained, pairs):
     finished, folder = trained
     printed = max(finished.log("valid_accuracy"))
     assert validate(pairs, folder / "checkpoint_best.pt").log("valid_accuracy") == [printed]
-    last = validate(pairs, folder / "checkpoint_last.pt").log("valid_loss")
-    assert last == pytest.approx(finished.log("valid_loss")[-1:], abs=1e-3)
 
 
 @pytest.mark.parametrize(("kind", "position"), [("pairs", 2), ("singles", 4)])
@@ -66,13 +58,6 @@ def test_positions(pairs, singles, backbone, tmp_path, kind, position):
     assert finished.log("valid_loss")[-1] == pytest.approx(loss, abs=1e-3)
     for other in others:
         assert torch.allclose(outputs(prompt_position=other)[0], own, atol=1e-5) == (other == position)
-
-
-def test_restore_file_starts_training_as_backbone_does(pairs, backbone, tmp_path):
-    reset = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]
-    restored = train(pairs, tmp_path / "a", "--restore-file", backbone, *reset, "--max-epoch", 1)
-    named = train(pairs, tmp_path / "b", "--backbone", backbone, "--max-epoch", 1)
-    assert restored.log("train_loss") == named.log("train_loss")
 
 
 def test_unfrozen_backbone_is_trained_saved_and_serves_as_a_backbone(pairs, singles, backbone, tmp_path):
@@ -100,35 +85,12 @@ def test_a_backbone_that_moves_or_is_not_needed_any_more(pairs, tmp_path):
     assert validate(pairs, checkpoint, "--model-overrides", {"backbone": str(moved)}).log("valid_loss") == loss
 
 
-def test_a_residual_from_before_there_were_two_validates_as_it_was_trained(pairs, backbone, tmp_path):
-    options = ["--generator-residual", "--generator-layer-norm", "--generator-residual-norm", "released"]
-    finished = train(pairs, tmp_path, "--backbone", backbone, "--max-update", 3, "--lr", "1e-2", *options)
-    checkpoint = tmp_path / "checkpoint_last.pt"
-    state = load(checkpoint)
-    del state["cfg"]["model"]["generator_residual_norm"]
-    torch.save(state, checkpoint)
-    again = validate(pairs, checkpoint)
-    assert again.log("valid_loss") == pytest.approx(finished.log("valid_loss")[-1:], abs=1e-3)
-
-
 # --- fairseq-validate, asked for something else than the training logged ---
 
 
 @pytest.fixture(scope="module")
 def checkpoint(trained):
     return trained[1] / "checkpoint_best.pt"
-
-
-def test_a_backbone_that_is_written_to_meanwhile_gives_no_scores(pairs, checkpoint, tmp_path):
-    own = write_backbone(tmp_path / "model.pt")
-    model, task = load_on_folder(str(checkpoint), str(pairs), cpu=True, backbone=str(own))
-    options = SentencePredictionConfig(classification_head_name="sentence_classification_head")
-    criterion, dataset = SentencePredictionCriterion(options, task), task.load_dataset("valid")
-    sample = dataset.collater([dataset[0], dataset[1]])
-    task.valid_step(sample, model, criterion)
-    shutil.copyfile(write_backbone(tmp_path / "other.pt", seed=1), own)
-    with pytest.raises(InputError, match=f"--backbone {own} was written to while it was in use"):
-        task.valid_step(sample, model, criterion)
 
 
 def test_no_checkpoint_and_overrides_that_are_code(pairs, checkpoint):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
+from tests.cli.test_cache import same_weights
 from tests.folders import train, write_backbone, write_folder
 
 OURS = ["--criterion", "sentence_prediction_idpg"]
@@ -38,9 +38,7 @@ def test_classes(place, tmp_path):
     assert len(one.log("valid_mcc")) == 3 and two.log("valid_mcc") == one.log("valid_mcc")
     for key in ("train_loss", "train_accuracy", "valid_loss", "valid_accuracy", "valid_acc_and_f1", "valid_f1"):
         assert len(one.log(key)) == 3 and two.log(key) == pytest.approx(one.log(key), abs=1e-3), key
-    tables = [torch.load(tmp_path / n / "checkpoint_last.pt", weights_only=True)["model"] for n in ("one", "two")]
-    for name, value in tables[0].items():
-        assert not torch.is_tensor(value) or torch.allclose(value.float(), tables[1][name].float(), atol=1e-4), name
+    same_weights(tmp_path / "one", tmp_path / "two", 1e-4)
     assert sorted(np.load(path).shape for path in (tmp_path / "cache").glob("*.npy")) == [(13, 32), (27, 32)]
 
 
@@ -61,6 +59,4 @@ def test_an_epochs_last_update_where_one_process_has_a_batch_less(place, tmp_pat
     two = train(data, tmp_path / "two", *usual, "--update-freq", 2, "--max-epoch", 1, processes=2)
     for key in ("train_loss", "train_accuracy"):
         assert two.log(key) == one.log(key)
-    heads = [torch.load(tmp_path / n / "checkpoint_last.pt", weights_only=True)["model"] for n in ("one", "two")]
-    for name, value in heads[0].items():
-        assert not torch.is_tensor(value) or torch.allclose(value.float(), heads[1][name].float(), atol=1e-5), name
+    same_weights(tmp_path / "one", tmp_path / "two", 1e-5)

@@ -79,17 +79,18 @@ def rates(optimizer):
     return {group["name"].split("/")[0]: pytest.approx(group["lr"]) for group in optimizer.param_groups}
 
 
-def test_schedulers_set_the_rate_before_the_factors():
+@pytest.mark.parametrize("trained", [{}, {"backbone": 1.0}], ids=["frozen", "whole"])
+def test_schedulers_set_the_rate_before_the_factors(trained):
     """Also where a plateau lowers it."""
-    options = config(head_lr=0.0, prompt_lr=10.0)
-    optimizer = GroupedAdam(options, trainable(marked_model(no_freeze_backbone=True)))
+    factors = {"head": 0.0, "method": 10.0, **trained}
+    model = marked_model(no_freeze_backbone=bool(trained))
+    optimizer = GroupedAdam(config(head_lr=0.0, prompt_lr=10.0), trainable(model))
     optimizer.set_lr(0.02)
-    assert rates(optimizer) == {"head": 0.0, "method": 0.2, "backbone": 0.02}
+    assert rates(optimizer) == {name: 0.02 * factor for name, factor in factors.items()}
     plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer.optimizer, factor=0.5, patience=0)
     for loss in (1.0, 2.0):
         plateau.step(loss)
     assert optimizer.get_lr() == pytest.approx(0.01)
-    assert rates(optimizer) == {"head": 0.0, "method": 0.1, "backbone": 0.01}
 
 
 def test_groups_survive_fp16_without_flattening():

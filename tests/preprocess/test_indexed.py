@@ -1,7 +1,6 @@
 """The binary format against fairseq's own builder and reader."""
 
 import numpy as np
-import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 from hypothesis import given, settings
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import by_frequency, label_dictionary, read_dictionary
-from preprocess.errors import InputError
 from preprocess.indexed import IndexedRows, IndexedWriter
 from tests.folders import write_folder
 
@@ -48,9 +46,6 @@ def test_dictionary_as_fairseq_reads_it(tmp_path):
     path = tmp_path / "dict.txt"
     path.write_text("the 5\n, 4\n\u00a0x 3\n## 0\n", encoding="utf-8")
     assert read_dictionary(path) == Dictionary.load(str(path)).symbols
-    path.write_bytes(b"\xff 1\n")
-    with pytest.raises(InputError, match=f"{path}"):
-        read_dictionary(path)
 
 
 def test_a_folder_that_fairseq_made(tmp_path):
@@ -58,5 +53,3 @@ def test_a_folder_that_fairseq_made(tmp_path):
     data = DataFolder(write_folder(tmp_path / "data", splits=splits))
     assert data.splits == ["train", "valid", "valid1", "test", "dev"] and data.inputs == ("input0", "input1")
     assert data.classes("train").tolist() == [0, 1, 0, 1] and data.label_names == ["0", "1"]
-    with pytest.raises(InputError, match=str(tmp_path)):
-        DataFolder(tmp_path)

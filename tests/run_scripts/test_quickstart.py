@@ -6,6 +6,7 @@ import argparse
 import io
 import tarfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -26,7 +27,7 @@ SIZES = {"train": 50, "valid": 10, "test": 20}
 
 
 def test_reviews_out_of_nested_archives(tmp_path):
-    """The sign of clear ratings; neutral and repeated sentences are dropped, spaces joined."""
+    """Neutral and repeated sentences are dropped, spaces joined."""
     text = "".join(f"{i}\t{rating}\t{text}\r\n" for i, (rating, text) in enumerate(REVIEWS, start=1)).encode()
     archive = tmp_path / quickstart.REVIEWS_ARCHIVE
     for name in (quickstart.REVIEWS_FILE, quickstart.REVIEWS_TAR):
@@ -65,23 +66,14 @@ def test_splits(tmp_path):
 
 
 def test_a_step_is_made_again_for_other_settings_or_after_an_interruption(tmp_path):
-    product, built = tmp_path / "product", []
-
-    def build(path):
-        built.append(1)
-        path.write_text("made")
-
-    def interrupted(path):
-        path.write_text("half")
-        raise KeyboardInterrupt
-
+    product, build = tmp_path / "product", Mock(side_effect=lambda path: path.write_text("made"))
     for settings, expected in (({"n": 1}, 1), ({"n": 1}, 1), ({"n": 2}, 2)):
         quickstart.step("step", product, settings, build)
-        assert len(built) == expected
+        assert build.call_count == expected
     with pytest.raises(KeyboardInterrupt):
-        quickstart.step("step", product, {"n": 3}, interrupted)
+        quickstart.step("step", product, {"n": 3}, Mock(side_effect=KeyboardInterrupt))
     quickstart.step("step", product, {"n": 2}, build)
-    assert len(built) == 3
+    assert build.call_count == 3
 
 
 STAMP = "2026-01-01 00:00:00 | INFO | "
@@ -110,17 +102,16 @@ def called(monkeypatch):
     return tools
 
 
-def test_a_run_goes_on_and_is_made_once(tmp_path, called, capsys):
+def test_a_run_goes_on_and_is_made_once(tmp_path, called):
     folder = tmp_path / "runs" / "head-only"
 
-    def finish(data="reviews", **changes):
-        usual = {"out": tmp_path, "lr": None, "max_epoch": 2, "seed": 1, "cpu": True}
-        return quickstart.finish_run(argparse.Namespace(**{**usual, **changes}), "head-only", {"data": data})
+    def finish(lr=None):
+        args = argparse.Namespace(out=tmp_path, lr=lr, max_epoch=2, seed=1, cpu=True)
+        return quickstart.finish_run(args, "head-only", {"data": "reviews"})
 
     row = finish()
     facts = {"trainable": 22032, "backbone_params": 22565376, "checkpoint_bytes": 5}
-    assert {**row, "seconds_per_epoch": 0} == {"method": "head-only", "accuracy": 66.7, "seconds_per_epoch": 0, **facts}
-    assert "head-only        epoch 2/2  loss 0.700  valid accuracy 61.5%  0.0 s\n" in capsys.readouterr().out
+    assert row == {"method": "head-only", "accuracy": 66.7, "seconds_per_epoch": row["seconds_per_epoch"], **facts}
     assert finish() == row and called == ["fairseq-train", "fairseq-validate"]
     # as if it had been interrupted while it was tested: the first epoch's seconds count
     (folder / "result.json").unlink()

@@ -17,15 +17,11 @@ KEYS = [  # keys of a sweep's file, what its line names
     # keys and values
     ({"taks": ["RTE"]}, "taks is unknown: did you mean tasks?"),
     ({"tasks": ["RTEE"]}, "RTEE is unknown: did you mean RTE?"),
-    ({"rows": [{"methd": "adapter"}]}, "methd is unknown: did you mean method?"),
     ({"rows": ["m-idpg-pmh"]}, "m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
     ({"rows": [IDPG, IDPG]}, "two are called m-idpg-phm"),
-    ({"seeds": [1.5]}, "seeds 1.5"),
-    ({"lr_seeds": [7]}, "lr_seeds [7]"),
     ({"positions": [[0, 1]]}, "m-idpg-phm: [a, b] needs supplementary training"),
     # options of fairseq-train
     ({"options": {"dropout": False}}, "dropout"),  # as if it were left out
-    ({"options": {"seed": 3}}, "--seed is set by seeds"),
     ({"options": {**OPTIONS, "dropuot": 0}}, "--dropuot is unknown to fairseq-train: did you mean --dropout?"),
     ({"options": {**OPTIONS, "dropout": "much"}}, "--dropout"),
     ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),

@@ -18,7 +18,6 @@ from preprocess.encoders import hugging_face, load_encoder
 from .conftest import CASED, MODEL, SENTENCES, UNCASED, numbered, write_lines
 from .texts import TRICKY, XLMR_SPECIAL, complaint, ids_of, symbols_of
 
-GPT2_BPE = Path(__file__).parents[4] / "shared" / "data" / "gpt2_bpe"
 SIGNS = """the cat and ring é É ñ ö ß ʼn ½ ™ e\u0301 が か\u3099 한국 中文 日本語 العربية हिन्दी
 😀 👩\u200d👧 🇩🇪 ' " - ## ▁ 's 12,5""".split()
 SPACES = [" ", "", "  ", "\t", "\u00a0", "\u3000", "\u2009", "\u200b"]
@@ -58,15 +57,6 @@ def roberta(order: Callable[[list[str]], list[str]]) -> Callable[[Path], object]
     )
 
 
-def gpt2s(folder: Path) -> object:
-    """RoBERTa's tokenizer over GPT-2's pieces, in the order of RoBERTa's dict.txt."""
-    names = {number: piece for piece, number in json.loads((GPT2_BPE / "encoder.json").read_text()).items()}
-    symbols = [line.split()[0] for line in (GPT2_BPE / "dict.txt").read_text().splitlines()]
-    tokens = [names[int(symbol)] if symbol.isdigit() else symbol for symbol in symbols]
-    merges = [tuple(line.split()) for line in (GPT2_BPE / "vocab.bpe").read_text().split("\n")[1:] if line]
-    return transformers.RobertaTokenizer(vocab=numbered([*XLMR_SPECIAL[:4], *tokens, "<mask>"]), merges=merges)
-
-
 def bert(tokens: list[str], lower: bool) -> Callable[[Path], object]:
     return lambda folder: transformers.BertTokenizer(vocab=numbered(tokens), do_lower_case=lower)
 
@@ -93,12 +83,10 @@ def shuffled(pieces: list[str]) -> list[str]:
 
 FAMILIES = {
     "bert-uncased": ("bert", bert(UNCASED, lower=True)),
-    "bert-cased": ("bert", bert(CASED, lower=False)),
-    "bert-japanese": ("bert", bert([*CASED, "か", "が", "##が"], lower=False)),
+    "bert-cased": ("bert", bert([*CASED, "か", "が", "##が"], lower=False)),
     "mpnet": ("bert", mpnet),
     "roberta-own-bpe": ("gpt2", roberta(lambda pieces: [*XLMR_SPECIAL, *pieces])),
     "distilroberta": ("gpt2", roberta(shuffled)),
-    "roberta": ("gpt2", gpt2s),
     "xlmr": ("sentencepiece", xlmr_tokenizer),
 }
 
@@ -116,8 +104,6 @@ def write_bpe(folder: Path, tokenizer: Tokenizer, names: tuple[str, str]) -> lis
 def test_ids_of_transformers(family, plain, xlmr, tmp_path):
     """The embeddings that convert_hf.py puts at our ids are those at transformers' ids."""
     bpe, build = FAMILIES[family]
-    if family == "roberta" and not GPT2_BPE.is_dir():
-        pytest.skip("GPT-2's files are not here")
     tokenizer = build(xlmr)
     tokenizer.save_pretrained(tmp_path)
     vocabulary = hugging_face.read_vocabulary(tmp_path)
@@ -151,9 +137,7 @@ def test_lower_case_and_a_space_in_front_of_a_byte_level_bpe(tmp_path):
     encoder = load_encoder("gpt2", tmp_path)
     assert ids_of(encoder, LINES) == [[i + 4 for i in tokenizer.encode(line).ids] for line in LINES] != by_plain_files
     (row,) = ids_of(encoder, ["The CAT"])
-    assert encoder.decode([row]) == [" the cat"] and encoder.behind_space(row) == row
-    write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in range(len(pieces) - 1)])
-    assert "dict.txt" in complaint("gpt2", tmp_path)  # lacks a piece
+    assert encoder.behind_space(row) == row
 
 
 BERT_SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]")
@@ -182,7 +166,6 @@ def test_a_bpe_over_characters_is_sentencepieces(tmp_path):
     tokenizer.encode_special_tokens = True
     expected = [[number[i] for i in tokenizer.encode(line).ids] for line in LINES]
     assert ids_of(load_encoder("sentencepiece", tmp_path), LINES) == expected
-    complaint("gpt2", tmp_path)
 
 
 def test_memory_and_time_of_a_strangers_tokenizer(tmp_path):

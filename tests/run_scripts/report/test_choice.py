@@ -55,7 +55,6 @@ def test_runs_that_are_taken(runs, command, taken):
     [
         ([CR, made.run("b", "CR", selection="paper")], "", "--selection"),
         ([CR, OTHER_BACKBONE], "", r"mnli/model.pt \(cd34cd34\), roberta.large/model.pt \(ab12ab12\).*--backbone"),
-        ([CR, OTHER_BACKBONE], "--backbone b12a", "no finished full run .*--backbone"),
         ([SINGLE, PAIR, LAST, FIRST], "", "a on single sentences .*position: 0, 4.*--position"),
         ([CR, SUPPLEMENTED], "", "--supplementary-position"),
         ([CR, made.run("a", "CR", 2, protocol=2)], "", "protocol 1 and 2"),

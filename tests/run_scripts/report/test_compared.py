@@ -36,14 +36,6 @@ def test_ours_are_by_the_papers_metric(tmp_path):
     assert cells(report(tmp_path, runs, "--table idspam-3"), "id-spam", "ours")["MRPC"] == "65.0"
 
 
-def test_values_of_tasks_that_we_have_not(tmp_path):
-    runs = [made.run("PA (ffn), r=200", "SST-2", test=60.0, scores={"test": {"accuracy": 60.0}}, **BASE)]
-    found = report(tmp_path, runs, "--table slides-parallel")
-    theirs = cells(found, "PA (ffn), r=200", "paper")
-    assert (theirs["SST-2"], theirs["XSum"], theirs["MT"]) == ("-", "43.93/20.66/35.63", "36.4")
-    assert cells(found, "PA (ffn), r=200", "ours")["SST-2"] == "60.0"
-
-
 def test_scores_against_a_number(tmp_path):
     """A panel for each column."""
     rows = [("id-spam-m0", 50.0), ("id-spam-m12", 60.0), ("lpt-m12", 55.0), ("lpt", 99.0)]

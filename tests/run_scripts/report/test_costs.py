@@ -18,13 +18,8 @@ def test_table_2_takes_counts_of_runs_and_counts_the_rest(tmp_path):
     runs = [made.run("prompt-tuning", "CR", trainable=5119), made.run("head-only", "CR", trainable=0)]
     runs += [made.run("S-16-layer0", "CR")]
     found = report(tmp_path, runs, "--table 2")
-    for line in (
-        ["prompt-tuning", "5,119", "runs", "5K", "-0.0%"],
-        ["m-idpg-phm", "137,232", "counted", "134K", "+0.0%"],
-        ["adapter", "1,622,784", "counted", "1.55M", "-0.2%"],
-        ["head-only", "0", "runs", "-", "-"],
-    ):
-        assert line in found.lines
+    assert ["prompt-tuning", "5,119", "runs", "5K", "-0.0%"] in found.lines
+    assert ["adapter", "1,622,784", "counted", "1.55M", "-0.2%"] in found.lines
     assert [line[0] for line in found.lines] == [*paper().counts, "head-only"]
 
 

@@ -14,13 +14,6 @@ from .made import report
 TASKS = ("CR", "RTE")
 
 
-def axes_of(found):
-    figure = draw(found)
-    assert figure.get_suptitle() == found.table.title
-    assert all(axes.get_xlabel() and "(x100)" in axes.get_ylabel() for axes in figure.axes)
-    return figure.axes
-
-
 def lines(axes, label: str) -> list[tuple[float, float]]:
     (line,) = [line for line in axes.lines if line.get_label() == label]
     return [tuple(map(float, point)) for point in line.get_xydata()]
@@ -34,25 +27,13 @@ def test_figure_1_score_against_parameters(tmp_path, monkeypatch):
     monkeypatch.setattr("run_scripts.report.costs._counted", lambda arch: {"adapter": 1_622_784, "efl": 7})  # slow
     runs = [*scored("m-idpg-phm", (80, 90), trainable=137_232), made.run("compacter", "CR", trainable=9)]
     found = report(tmp_path, runs, "--figure 1")
-    (axes,) = axes_of(found)
+    (axes,) = draw(found).axes
     assert axes.get_xscale() == "log"
     assert lines(axes, "m-idpg-phm") == [(137_232, 85)]
     assert lines(axes, "compacter") == [(152_576, pytest.approx((92.7 + 87.1) / 2))]  # the paper's: ours lacks RTE
     by_name = {line[0]: line[1:] for line in found.table.lines}
     assert by_name["m-idpg-phm"] == ["137,232", "85.0", "134K", f"{(93.2 + 83.5) / 2:.1f}"]
     assert by_name["adapter"][:2] == ["1,622,784", "missing"]
-
-
-def test_figure_3_bars_of_ours_and_the_paper(tmp_path):
-    runs = [*scored("S-256-layer0", (80, 84)), *scored("L-16-previous", (90, 92)), made.run("M-256-layer0", "CR")]
-    found = report(tmp_path, runs, "--figure 3")
-    (axes,) = axes_of(found)
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["S", "M", "L"]
-    bars = {bar.get_label(): [float(patch.get_height()) for patch in bar] for bar in axes.containers}
-    assert bars["ours: m = 256, input: layer 0"] == [82] and bars["ours: m = 16, input: previous layer"] == [91]
-    assert bars["paper: m = 16, input: previous layer"] == [pytest.approx((93.6 + 83.6) / 2), pytest.approx(88.45)]
-    lines = [["ours", "82.0"], ["paper", f"{(93.8 + 79.9) / 2:.1f}"], ["difference", "-4.8"]]
-    assert [line[2:4] for line in found.table.groups[0]] == lines
 
 
 def positions():
@@ -71,7 +52,7 @@ SINGLE, PAIRS = "s-idpg-phm, single sentences", "s-idpg-phm, pairs"
 
 
 def test_figure_7_lines_through_the_best_place(tmp_path):
-    downstream, supplementary = axes_of(report(tmp_path, positions(), "--figure 7"))
+    downstream, supplementary = draw(report(tmp_path, positions(), "--figure 7")).axes
     assert lines(downstream, SINGLE) == [(0, 60), (1, 61), (4, 64)]
     assert lines(downstream, PAIRS) == [(0, 90), (1, 91), (2, 92), (3, 93), (4, 94)]
     assert lines(supplementary, SINGLE) == [(0, 54), (1, 64), (4, 94)]

@@ -7,7 +7,6 @@ import pytest
 from run_scripts.report.choice import Scope
 from run_scripts.report.notes import (
     data_note,
-    hardware_note,
     options_note,
     rates_compared,
     rates_tried,
@@ -56,14 +55,6 @@ def test_rows_of_other_data_are_named(tmp_path, runs, said):
     assert said is None or notes[0] in table.notes[-1]
     older = data_note([on("a", "CR", None, "1"), on("b", "CR", "2", "2")])
     assert older and older[0].startswith("perhaps ")  # older fingerprints cover word vectors too
-
-
-def test_runs_on_several_devices():
-    """A torch without CUDA was on a CPU; of other records without hardware nobody knows."""
-    old, cpu, gpu = {}, {"versions": {"torch": "2.13.0+cpu"}}, {"hardware": "NVIDIA X"}
-    runs = [made.run("a", "CR", seed, **more) for seed, more in enumerate((old, cpu, gpu, {"hardware": "CPU"}))]
-    assert hardware_note(runs) == ["runs on CPU and on NVIDIA X and on hardware that is not on record"]
-    assert hardware_note([runs[1], runs[3]]) == []
 
 
 # --- learning rates ------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def test_fewer_seeds_failures_and_rates_that_are_out_are_named(tmp_path):
 
 def test_rows_of_our_own_have_no_paper_lines_and_ablations_stay_in_their_table(tmp_path):
     runs = [made.run(row, "CR") for row in ("efl", "head-only", "M-16-previous", "L-16-previous", "phm-residual")]
-    main, generators = report(tmp_path, runs, "--table 1"), report(tmp_path, runs, "--table 6")
+    main, generators = (report(tmp_path, runs, f"--table {number}") for number in (1, 6))
     assert [group[0][0] for group in main.groups] == [*paper().blocks[1][None], "head-only"]
     assert [group[0][0] for group in generators.groups] == [*paper().blocks[6][None], "L-16-previous"]
 
@@ -91,13 +91,3 @@ def test_significance_is_corrected_for_the_rows_that_are_shown_and_of_each_k_alo
     one, two = "+3.0 (p=0.035**, n=3)", "+3.0 (p=0.035*, n=3)"
     found = {(line[0], line[1]): line[-1] for line in both.lines if "p=" in line[-1]}
     assert found == {("100", "efl"): two, ("100", "compacter"): two, ("500", "efl"): one}
-
-
-def test_the_overview_lists_what_there_is(tmp_path):
-    few = {"setting": "few-shot", "k": 100, "lr": 1e-4}
-    runs = [made.run("a", "CR"), made.run("a", "RTE", 2), made.failed("a", "RTE"), made.run("a", "CR", **few)]
-    found = report(tmp_path, runs)
-    assert found.title.endswith("4 runs, 3 finished, 1 failed")
-    line = dict(zip(found.header, found.lines[0]))
-    assert (line["tasks"], line["positions"], line["seeds"]) == ("CR, RTE", "0, 1", "1, 2")
-    assert (line["finished"], line["failed"]) == ("2", "1")

@@ -49,8 +49,8 @@ CASES = [  # an experiment, options that its command has
     # further options win
     ({"options": ("--fp16", "--fp16-scale-window", "64")}, dict(zip(SCALES, ("4", "1", "64")))),
     # the authors limit updates to those of full batches: 24 examples x 50 / 16, 24 x 10 / 32, rounded up
-    *(({"task": task}, {**SMALL, "--max-update": "75"}) for task in ("CR", "STS-B")),
-    *(({"task": task}, {**LARGE, "--max-update": "8"}) for task in ("QNLI", "MNLI")),
+    ({"task": "CR"}, {**SMALL, "--max-update": "75"}),
+    ({"task": "QNLI"}, {**LARGE, "--max-update": "8"}),
     ({"task": "QNLI", "k": 100}, SMALL),
     ({"task": "QNLI", "max_epoch": 3}, {"--max-update": ABSENT}),
     # whole models warm up and decay: 24 examples in batches of 16 for 10 epochs
@@ -64,7 +64,6 @@ CASES = [  # an experiment, options that its command has
         {"warm_up": 0.1, "max_epoch": 30, "batch_size": 8},
         {**RISING, "--max-epoch": "30", "--total-num-update": "90", "--warmup-updates": "9"},
     ),
-    ({"warm_up": 0.0}, {"--warmup-updates": "0"}),
     # another optimizer and another schedule have their own options
     ({"options": ("--optimizer", "sgd")}, {"--optimizer": "sgd", "--adam-betas": ABSENT, "--weight-decay": "0.1"}),
     ({"options": ("--optimizer", "grouped_adam")}, {"--adam-betas": "(0.9, 0.98)", "--adam-eps": "1e-6"}),
@@ -81,7 +80,6 @@ CASES = [  # an experiment, options that its command has
     # runs that count updates
     ({"max_update": 7}, {"--max-epoch": ABSENT, "--max-update": "7"}),
     ({"max_update": 7, "max_epoch": 3}, {"--max-epoch": "3", "--max-update": "7"}),
-    ({"method": "fine-tuning", "max_update": 7}, {"--total-num-update": "7"}),
     ({"method": "fine-tuning", "max_update": 100, "max_epoch": 1}, {"--total-num-update": "2"}),
     # starts
     ({"init_prompts_from": "a.pt"}, {"--prompt-init": "saved", "--prompt-init-from": "a.pt"}),

@@ -92,8 +92,9 @@ def test_a_file_that_an_option_names_counts_by_what_it_holds(rte, tmp_path, opti
     for path, text in ((one, "x"), (moved, "x"), (other, "y")):
         path.write_text(text)
     words = [(option, f"{path}") for path in (one, moved, other, f"{one},{other}", f"{other},{one}")]
-    runs = [replace(rte, options=given).run for given in (*words, (f"{option}={other}",))]
-    assert runs[0] == runs[1] and len({rte.run, *runs}) == 6
+    words += [(f"{option}={path}",) for path in (one, moved)]
+    runs = [replace(rte, options=given).run for given in words]
+    assert runs[0] == runs[1] and runs[5] == runs[6] and len({rte.run, *runs}) == 6
     with pytest.raises(InputError, match=f"{option} {tmp_path}/gone.pt does not exist"):
         _ = replace(rte, options=(option, f"{tmp_path}/gone.pt")).run
 

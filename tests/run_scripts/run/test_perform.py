@@ -21,22 +21,17 @@ from tests.run_scripts.tiny import FLAGS
 
 @pytest.mark.parametrize("method", ["fine-tuning", "m-idpg-phm-glove"])
 def test_word_vectors_of_another_task_count_for_runs_that_read_them(world, tmp_path, method):
-    """Records of before tell the digest of all that is there."""
     other = shutil.copytree(world.data / "RTE-bin", tmp_path / "WNLI-bin")
     run = Experiment("RTE", method, 1e-3, 1, "/RTE-bin", "/model.pt", eval_tasks=("WNLI",), eval_data=(str(other),))
-
-    def answered(digest):
-        folder_digest.cache_clear()
-        return not unanswered({"transfer": {"WNLI": {"data": digest}}}, run)
-
-    texts = content_digest(other, word_vectors=False)
-    assert answered(texts) and unanswered({}, run)
+    record = {"transfer": {"WNLI": {"data": content_digest(other, word_vectors=False)}}}
+    assert unanswered({}, run) and not unanswered(record, run)
     (other / "glove").mkdir()
     np.save(other / "glove" / "valid.npy", np.zeros(3))
-    everything = content_digest(other, word_vectors=True)
-    assert answered(texts) == (method == "fine-tuning") and answered(everything)
+    folder_digest.cache_clear()
+    assert bool(unanswered(record, run)) == (method != "fine-tuning")
     write_indexed(other / "label" / "valid", [[4, 2]])
-    assert not answered(texts) and not answered(everything)
+    folder_digest.cache_clear()
+    assert unanswered(record, run)
 
 
 @pytest.fixture(scope="module")

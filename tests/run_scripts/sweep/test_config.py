@@ -77,8 +77,6 @@ MERGED = BOMB.replace("[", "{<<: [").replace("]", "]}")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("tasks: [", ""),
-        ("just text", ""),
         ("lrs: [1]\nseeds: [1]\nlrs: [2]", "lrs stands twice, on lines 1 and 3"),
         ("x: &x {a: 1}\nrows: [{k: &y {<<: *x, a: 2}}]\nz: {<<: *y, a: 5}", "key x is unknown"),  # not twice
         ("[" * 5000, ""),

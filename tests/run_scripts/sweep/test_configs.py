@@ -204,11 +204,3 @@ def test_the_script_names_the_commands_of_every_part(files, backbone):
             assert {run.lr for run in of_cell} == {*learning_rates(cell)} and cell.arch == "roberta_idpg_large"
             assert "--fp16" in cell.options and "--phm-n" not in cell.options and cell.dev_examples is None
             assert (".mnli/" in cell.backbone) == (cell.k is not None)
-
-
-def test_the_script_takes_parts_and_options_of_the_sweep():
-    words = ["--jobs", "2", "--set", "rows=[{name: it's}]", "data='R&D (new)'", "arch=$HOME", "*", ""]
-    first, second = said("--print", "minilm", "k1000", *words)
-    assert "k1000.yaml" in first and ".publish" in second  # as a shell takes them
-    assert shlex.split(first)[-len(words) :] == words
-    assert not [line for line in said("--print", "minilm", "--dry-run") if ".publish" in line]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from preprocess.data_folder import DataFolder
 from preprocess.few_shot import few_shot
 from run_scripts.sweep import __main__ as sweep
 from tests.folders import renamed
-from tests.representations.test_word_vectors import write_vectors
 from tests.run_scripts.tiny import IDPG
 
 
@@ -28,7 +25,7 @@ def listed(world, tmp_path, capsys):
 
 def test_a_dry_run_lists_what_is_missing_and_leaves_nothing(listed, world, tmp_path):
     log = f"options.log-file={tmp_path / 'x.log'}"
-    said = listed("--set", "seeds=[1,2,3]", log, "options.state-cache=x")
+    said = listed("--set", "seeds=[1,2,3]", log)
     assert len(said) == 4 and said[-1] == f"3 of 3 runs are missing in {tmp_path / 'results'}"
     assert "RTE m-idpg-phm, position 0, lr 0.01, seed 3 --cpu" in said[2] and f"--log-file {tmp_path}" in said[2]
     said = listed(supplementary={"data": str(world.data / "MNLI-bin")}, positions=[[0, 0], [0, 1]])
@@ -46,9 +43,3 @@ def test_folders_of_a_task_that_are_taken(listed, world, tmp_path):
     for row, folder in (("efl", efl), (IDPG, few)):
         said = listed(tasks=["CR"], data={"CR": str(folder)}, rows=[row], seeds=[1], dev_examples=2)
         assert said[-1].startswith("1 of 1 runs are missing")
-
-
-def test_word_vectors_of_this_text(listed, world, tmp_path):
-    data = shutil.copytree(world.data / "RTE-bin", tmp_path / "RTE")
-    write_vectors(data, width=8)
-    assert len(listed(data={"RTE": str(data)}, rows=["m-idpg-phm-glove"])) == 3

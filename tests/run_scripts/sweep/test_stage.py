@@ -114,8 +114,7 @@ def test_what_is_done_is_not_run_again(tmp_path):
     append_record(tmp_path, {"run": "a", **DONE})
     (tmp_path / "runs" / "b").mkdir(parents=True)
     (tmp_path / "runs" / "b" / "record.json").write_text(json.dumps({"run": "b", **DONE, "dev": 1.0}))
-    cluster = Cluster()
-    assert finish(tmp_path, cluster) == 0 and cluster.started == ["c"]
+    assert finish(tmp_path, cluster := Cluster()) == 0 and cluster.started == ["c"]
     assert {record["run"]: record["dev"] for record in read_records(tmp_path)} == {"a": 70.0, "b": 1.0, "c": 70.0}
 
 

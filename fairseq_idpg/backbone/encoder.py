@@ -83,11 +83,18 @@ class OpenAttention(MultiheadAttention):
         prefix: Prefix | None = None,
         additions: Additions = NO_ADDITIONS,
         tokens: Tokens = ALL,
+        asking: Tensor | None = None,
     ) -> Tensor:
-        """Map T x B x d ``x``, or its ``tokens``, N x 1 x d, to the same shape; ``padding``: B x T, true at pads."""
-        queries, keys, values = (project(self, name, x, additions) for name in ("q_proj", "k_proj", "v_proj"))
+        """Map T x B x d ``x``, or its ``tokens``, N x 1 x d, to the same shape; ``padding``: B x T, true at pads.
+
+        ``asking``: B x 1 x d, one token of each example; only its output is computed, B x 1 x d.
+        """
+        # in fairseq's order, in which their gradients are summed
+        queries = project(self, "q_proj", x if asking is None else asking, additions)
+        keys, values = (project(self, name, x, additions) for name in ("k_proj", "v_proj"))
         # projections work token by token; attention needs whole sequences
-        q, k, v = (self._heads(tokens.spread(each)) for each in (queries, keys, values))
+        q = self._heads(tokens.spread(queries) if asking is None else queries.transpose(0, 1))
+        k, v = (self._heads(tokens.spread(each)) for each in (keys, values))
         prefix_length = 0
         if prefix is not None:
             pairs = zip(self._prefix_heads(prefix, x, additions), (k, v))
@@ -101,7 +108,8 @@ class OpenAttention(MultiheadAttention):
             p = dropout.p if self.training or dropout.apply_during_inference else 0.0
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=p)  # B x H x T x d/H
         # contiguous: torch 2.4 rounds a product of rows that do not lie together in another way
-        out = tokens.of(out.permute(2, 0, 1, 3).contiguous().flatten(2))
+        out = out.permute(2, 0, 1, 3).contiguous().flatten(2)
+        out = tokens.of(out) if asking is None else out.transpose(0, 1)
         if additions.heads is not None:
             out = out + additions.heads(queries).type_as(out)
         return project(self, "out_proj", out, additions)
@@ -148,16 +156,18 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
     def build_self_attention(self, embed_dim, cfg):
         return OpenAttention(embed_dim, cfg.encoder.attention_heads, dropout=cfg.attention_dropout, self_attention=True)
 
-    def forward(self, states: States, injection: Injection = NOTHING) -> Tensor:
-        """T x B x d -> T x B x d."""
+    def forward(self, states: States, injection: Injection = NOTHING, read: Tensor | None = None) -> Tensor:
+        """T x B x d -> T x B x d, or 1 x B x d for the tokens ``read``, B numbers."""
         # On a CPU pads are left out of everything but attention.
         tokens = real_tokens(states.padding) if self.skips_pads else ALL
         x, additions = tokens.of(states.x), injection.projection(self.index)
         after_attention, after_ffn = injection.sublayer(self.index)
 
-        # Attention, to the tokens of the sequence and the rows of the prefix.
+        # Attention, to the tokens of the sequence and the rows of the prefix. Tokens that nobody reads do not ask.
         prefix = injection.key_value(self.index, states)
-        f = self.dropout_module(self.self_attn(x, states.padding, prefix, additions, tokens))
+        asking = None if read is None else states.x[read, torch.arange(len(read), device=read.device)][:, None]
+        f = self.dropout_module(self.self_attn(x, states.padding, prefix, additions, tokens, asking))
+        x = x if asking is None else asking
         if after_attention is not None:
             f = after_attention(f, x, self.self_attn_layer_norm)
         x = self.self_attn_layer_norm(x + f)
@@ -167,7 +177,8 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
         f = self.dropout_module(project(self, "fc2", inner, additions))
         if after_ffn is not None:
             f = after_ffn(f, x, self.final_layer_norm)
-        return tokens.spread(self.final_layer_norm(x + f))
+        x = self.final_layer_norm(x + f)
+        return tokens.spread(x) if asking is None else x.transpose(0, 1)
 
 
 class OpenTransformerEncoder(TransformerEncoder):
@@ -195,6 +206,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         room: Room = NO_ROOM,
         padded: bool | None = None,
         start: Start | None = None,
+        read: Tensor | None = None,
     ) -> dict[str, list[Tensor]]:
         """Run the embedding and the layers, with what ``injection`` adds at each of them.
 
@@ -202,8 +214,11 @@ class OpenTransformerEncoder(TransformerEncoder):
             src_tokens: B x T, with placeholders where rows of the input go, in the ``room`` for them.
             padded: whether there are pads; None: unknown, see ``_padding``.
             start: where to begin; nothing below is run.
+            read: B, the token of each example whose last state is wanted; None: all. It is exact: the last layer
+                computes keys and values of all tokens, and everything else for these alone.
 
-        Return ``encoder_out``, [T x B x d], and ``encoder_states``: on request those around each layer that is run.
+        Return ``encoder_out``, [T x B x d], or [1 x B x d] with ``read``, and ``encoder_states``: on request those
+        around each layer that is run.
         """
         # The embedding, with rows of the words and the input in it. It is computed once, when it is asked for: layers
         # further up may make late rows from it, also in a pass that begins above it.
@@ -224,6 +239,8 @@ class OpenTransformerEncoder(TransformerEncoder):
         hiddens = [states.x] if return_all_hiddens else []
         for layer in islice(self.layers, first, None):
             states = append_rows(states, injection.late(layer.index, states))
+            if read is not None and layer.index == len(self.layers) - 1:
+                return {"encoder_out": [self._run(layer, states, injection, read)], "encoder_states": []}
             states = states._replace(x=self._run(layer, states, injection))
             rows = injection.hidden(layer.index, states)
             if rows is not None:
@@ -235,20 +252,20 @@ class OpenTransformerEncoder(TransformerEncoder):
         x = states.x if len(states.x) == length else states.x[:length]
         return {"encoder_out": [x], "encoder_states": hiddens}
 
-    def _run(self, layer: Any, states: States, injection: Injection) -> Tensor:
+    def _run(self, layer: Any, states: States, injection: Injection, read: Tensor | None = None) -> Tensor:
         """Return T x B x d, what ``layer`` gives; it is run again in the backward pass if it is checkpointed.
 
         fairseq's own wrapper of checkpointed layers loses the gradient of a frozen input.
         """
         if layer.index < self.checkpointed_from or not is_grad_enabled():
-            return layer(states, injection)
+            return layer(states, injection, read)
         # made here, since a method makes the prefix once a pass, and the second run would not get it
         prefix = injection.key_value(layer.index, states)
         injection = replace(injection, key_value=lambda index, states: prefix)
         # the second run has the mode of the first: M(x) has no dropout, and its backward pass comes in training mode
         mode = layer.training
         return checkpoint(
-            lambda *parts: layer(States(*parts), injection),
+            lambda *parts: layer(States(*parts), injection, read),
             *states,
             use_reentrant=False,
             context_fn=lambda: (nullcontext(), in_mode(layer, mode)),
@@ -345,7 +362,7 @@ class OpenRobertaEncoder(RobertaEncoder):
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return (B x T x d or B x T x symbols, {"inner_states": None, or T x B x d before and after each layer}).
 
-        fairseq's forward would drop ``pass_options``: ``injection``, ``room``, ``padded`` and ``start``.
+        fairseq's forward would drop ``pass_options``: ``injection``, ``room``, ``padded``, ``start``, ``read``.
         """
         x, extra = self.extract_features(src_tokens, return_all_hiddens, **pass_options)
         return (x if features_only else self.output_layer(x, masked_tokens=masked_tokens)), extra

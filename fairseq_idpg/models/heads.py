@@ -36,9 +36,11 @@ class VerbaliserHead(nn.Module):
         self.register_buffer("words", torch.tensor(words), persistent=False)
 
     def forward(self, features: Tensor, mask_index: Tensor | None, extra: dict[str, Any], **unused: Any) -> Tensor:
-        """B x T x d features, with B indices of ``<mask>`` -> B x C logits."""
-        assert mask_index is not None
-        states = features[torch.arange(len(features), device=features.device), mask_index]
+        """B x T x d features, with B indices of ``<mask>``, or B x 1 x d at ``<mask>`` alone -> B x C logits."""
+        if mask_index is None:
+            states = features[:, 0]
+        else:
+            states = features[torch.arange(len(features), device=features.device), mask_index]
         (lm_head,) = self.parts
         logits = lm_head(states)
         class_logits = logits[:, self.words]

@@ -234,6 +234,11 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         if method is not None and method.hides_pass and needs_head and not needs_layers:
             method, start = None, Start(len(stack.layers), read[None])
 
+        # The head reads the state of one token, ``<s>`` or ``<mask>``, so the last layer computes no other.
+        head_reads = None
+        if method is not None and needs_head and not needs_layers:
+            head_reads = mask_index if predicts_words(self.args) else tokens.new_zeros(len(tokens))
+
         # The method turns M(x) into an injection; the frozen encoder runs with it, and the head reads the last states.
         # This is a function because training may run it twice.
         def run() -> tuple[Tensor, dict[str, Any]]:
@@ -246,10 +251,13 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                 room=room,
                 padded=padded,
                 start=start,
+                read=head_reads,
                 **kwargs,
             )
             if needs_head:
-                x = self.classification_heads[classification_head_name](x, mask_index=mask_index, extra=extra)
+                x = self.classification_heads[classification_head_name](
+                    x, mask_index=mask_index if head_reads is None else None, extra=extra
+                )
             return x, extra
 
         x, extra = run()

@@ -13,7 +13,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.prepare import check_has_rows
-from fairseq_idpg.options_table import COLUMNS, INPUTS, command, refusal
+from fairseq_idpg.options_table import COLUMNS, INPUTS, refusal
 from tests import contract
 from tests.helpers import ALWAYS_SAVED, PAD, enlarge, logits, pair_batch, prompted, single_batch, stock_twin
 
@@ -130,7 +130,7 @@ def compare_with_hand(model):
         assert other.any() or "k_proj.bias" in name, name
 
 
-@pytest.mark.parametrize("options", cases(), ids=command)
+@pytest.mark.parametrize("options", cases(), ids=lambda options: " ".join(map(str, options.values())))
 def test_a_pass_is_the_one_by_hand_or_refused(options, double_precision):
     name, insertion, layers = (options.get(key) for key in ("method", "prompt_insertion", "prompt_layers"))
     if insertion is not None and layers is not None:
@@ -158,7 +158,11 @@ TRAINED = [  # whose M(x) has a gradient
 ]
 
 
-@pytest.mark.parametrize("options", [*({"method": name} for name in JOINED), *TRAINED], ids=command)
+@pytest.mark.parametrize(
+    "options",
+    [*({"method": name} for name in JOINED), *TRAINED],
+    ids=lambda options: " ".join(map(str, options.values())),
+)
 def test_a_pass_of_joined_methods_or_over_a_trained_backbone_is_the_one_by_hand(options, double_precision):
     """What a prompt is made from is, where it is M(x), the backbone's alone."""
     compare_with_hand(contract.exact(contract.build(**options)))

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from tests.helpers import TINY, enlarge, pair_batch, stock_twin, tiny_model
+from fairseq_idpg.backbone.encoder import OpenTransformerEncoder
+from tests.helpers import TINY, enlarge, logits, pair_batch, stock_twin, tiny_model
 
 LAYERS = TINY["encoder_layers"]
 
@@ -34,3 +35,23 @@ def test_bitwise_equal_to_fairseq_when_nothing_is_injected(training, frozen, pad
     ours, theirs = outputs
     assert len(ours) == len(theirs) and all(map(torch.equal, ours, theirs))
     assert frozen or len(ours) > 16 * LAYERS
+
+
+@pytest.mark.parametrize("method", ["m-idpg-phm", "p-tuning-v2-kv", "adapter", "lora", "lpt-npg"])
+def test_what_is_read_is_what_the_whole_last_layer_gives(method, monkeypatch):
+    """States and gradients of the read token alone, beside those with every token computed."""
+    found = []
+    forward = OpenTransformerEncoder.forward
+    for whole in (False, True):
+        model = tiny_model(method=method)
+        enlarge(model)
+        if whole:
+            monkeypatch.setattr(
+                OpenTransformerEncoder, "forward", lambda self, *given, read=None, **more: forward(self, *given, **more)
+            )
+        out = logits(model, pair_batch())
+        out.square().sum().backward()
+        found.append([out, *(p.grad for p in model.parameters() if p.grad is not None)])
+    assert len(found[0]) == len(found[1])
+    for ours, theirs in zip(*found):
+        torch.testing.assert_close(ours, theirs, atol=1e-6 * max(1.0, float(theirs.abs().max())), rtol=0)

@@ -287,7 +287,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         can_look = padded is None and tokens.device.type == "cpu"
         return None if can_look and not padding.any() else padding
 
-    def word_states(self, tokens: Tensor, added: Tensor | None, room: Room) -> States:
+    def word_states(self, tokens: Tensor, added: Any, room: Room) -> States:
         """Return the word embeddings of the text without its prompt, with ``added`` rows."""
         text = room.text if room.length else tokens
         x = self.embed_tokens(text.t())
@@ -311,7 +311,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         if callable(rows):
             rows = rows(word_states())
         x = self.embed_tokens(tokens.t())  # T' x B x d
-        if words is not None and room.length:
+        if words is not None and room.length and not callable(words):
             x = add_to_prompted_words(x, words, room, self.padding_idx)
         elif words is not None:
             x = add_to_words(x, words)

@@ -118,7 +118,8 @@ class Injection:
 
     Attributes:
         words: M x d, added to the word embeddings of the text's first M tokens (``<s>`` and separators count); not to
-            prompt rows, the separators around a prompt at position 4, and pads.
+            prompt rows, the separators around a prompt at position 4, and pads. Or a function that makes, of T x B x d
+            word embeddings, what is added to them.
         input: rows among the word embeddings, where the task has made room; they have consecutive positions, the
             embedding LayerNorm and dropout as words have. Or a function that makes them from the states of the text's
             word embeddings (``words`` added, without prompt and positions).
@@ -135,7 +136,7 @@ class Injection:
     belongs to the method that made it. The pass that computes M(x) injects nothing.
     """
 
-    words: Tensor | None = None
+    words: Tensor | Callable[[Tensor], Tensor] | None = None
     input: Tensor | Callable[[States], Tensor] | None = None
     hidden: Callable[[int, States], Tensor | None] = lambda layer, states: None
     insertion: str = "add"
@@ -186,8 +187,10 @@ def append_rows(states: States, rows: Tensor | None) -> States:
     return states._replace(x=torch.cat([states.x, added]), padding=padding)
 
 
-def add_to_words(x: Tensor, rows: Tensor) -> Tensor:
-    """Return T x B x d word embeddings with ``rows`` (M x d) added to the first min(T, M) tokens."""
+def add_to_words(x: Tensor, rows: Tensor | Callable[[Tensor], Tensor]) -> Tensor:
+    """Return T x B x d word embeddings with ``rows`` (M x d) added to the first min(T, M) tokens, or what they make."""
+    if callable(rows):
+        return x + rows(x).type_as(x)
     count = min(len(x), len(rows))
     return torch.cat([x[:count] + rows[:count, None].type_as(x), x[count:]])
 

@@ -325,6 +325,25 @@ def take_masks(model: RobertaIDPGModel, case: Case) -> None:
         model.method.gates[0].dropout.forward = lambda c: c * next(masks)
 
 
+# --- ADePT: the table and the network of the words; in training the mask that the file has
+
+ADEPT = {"A": "down", "a": "down_bias", "B": "up", "b": "up_bias"}
+
+adept_options = options_from("adept", prompt_length="t", adept_rank="r")
+
+
+def adept_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    ours = {f"method.{ADEPT[which]}": theirs[f"lora_embedding_{which}"] for which in ADEPT}
+    return {"method.table": theirs["embedding.weight"][None], **ours}
+
+
+def take_mask(model: RobertaIDPGModel, case: Case) -> None:
+    if "drop" in case.arrays:
+        mask = torch.zeros(case.ids.size(0), case.ids.size(1) + len(case.prompt_slots), case.hyper["r"])
+        mask[:, case.text_slots] = case.arrays["drop"]
+        model.method.dropout.forward = lambda hidden: hidden * mask.transpose(0, 1)
+
+
 # --- IPL: the table, its network, queries and keys
 
 IPL = {"mlp.0": "mlp.0", "mlp.2": "mlp.2", "prompt_query": "query", "prompt_key": "key"}
@@ -355,6 +374,7 @@ FAMILIES = (
     Family("smop", smop_options, smop_tensors, take_noise),
     Family("idspam", id_spam_options, id_spam_tensors, count_pads),
     Family("lopa", lopa_options, lopa_tensors, take_masks),
+    Family("adept", adept_options, adept_tensors, take_mask),
     Family("ipl", ipl_options, ipl_tensors),
 )
 

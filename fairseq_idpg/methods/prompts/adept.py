@@ -6,8 +6,8 @@ https://arxiv.org/abs/2501.03291; code: https://github.com/HungerPWAY/ADePT
 Differs from the paper in:
 - Dropout of 0.1 on E_j A + a in training, in front of the ReLU, as released.
 - A starts uniform in +-1/sqrt(r), and a, B and b at 0, as released, so that words start unchanged. The prompt starts
-  from N(0, 0.02^2); the released code's is --prompt-init text --prompt-init-text "Classify this text is postive or not:"
-  (its spelling).
+  from N(0, 0.02^2). The released code's start is --prompt-init text --prompt-init-text "Classify this text is postive
+  or not:" (its spelling).
 - The prompt and the change have one learning rate, unless --optimizer grouped_adam --words-lr; the paper has two.
 Differs from the released code in: its wrapper for classification leaves the change out.
 """

@@ -35,8 +35,9 @@ def complete_arguments(args: Any) -> None:
 
     - Classes, or scores, are the data folder's; sentences begin with ``<s>`` and end with ``</s>``.
     - Sizes, the epsilon of LayerNorm and positions are the backbone's, with --arch roberta_idpg, which names no size.
-    - Without --criterion: fairseq's sentence_prediction, 16 examples in a batch, and the best checkpoint is that of the
-      highest accuracy, or correlation for scores.
+    - Without --criterion it is fairseq's sentence_prediction. Without that, or without --batch-size and --max-tokens,
+      a batch has 16 examples, and the best checkpoint is that of the highest accuracy, or correlation for scores.
+    - Within torchrun: the processes that it has started.
     - Without --optimizer: Adam with the paper's settings, if --lr is given.
     """
     if getattr(args, "task", None) != TASK:
@@ -52,7 +53,10 @@ def complete_arguments(args: Any) -> None:
             complete_sizes(args, backbone)
         if args.optimizer is None:
             complete_optimizer(args)
-    if args.criterion is None:
+        if int(os.environ.get("WORLD_SIZE", 1)) > 1 and args.distributed_init_method is None:
+            complete_processes(args)
+    # a command without the size of a batch never was whole, so that what is not typed may be ours
+    if args.criterion is None or (args.batch_size is None and args.max_tokens is None):
         complete_criterion(args)
     elif getattr(args, "best_checkpoint_metric", None) is None:
         args.best_checkpoint_metric = CheckpointConfig.best_checkpoint_metric
@@ -64,7 +68,8 @@ def complete_classes(args: Any) -> None:
     if any(label.glob("*.label")) or getattr(args, "regression_target", False):
         args.regression_target, args.num_classes = True, 1
     elif (label / "dict.txt").is_file():
-        args.num_classes = len(read_labels(label / "dict.txt"))
+        classes = len(read_labels(label / "dict.txt"))
+        args.num_classes = classes if classes > 1 else args.num_classes
 
 
 def complete_sizes(args: Any, path: str) -> None:
@@ -81,7 +86,7 @@ def complete_sizes(args: Any, path: str) -> None:
 
 def complete_criterion(args: Any) -> None:
     """Choose the criterion, the size of a batch, and the metric of the best checkpoint."""
-    args.criterion = "sentence_prediction"
+    args.criterion = args.criterion or "sentence_prediction"
     args.regression_target = scores = getattr(args, "regression_target", False)
     if args.batch_size is None and args.max_tokens is None:
         args.batch_size = BATCH_SIZE
@@ -97,3 +102,12 @@ def complete_optimizer(args: Any) -> None:
     if args.lr != OptimizationConfig().lr:
         args.optimizer = "adam"
         vars(args).update(ADAM)
+
+
+def complete_processes(args: Any) -> None:
+    """Take the processes from torchrun: fairseq itself looks at its variables only with several GPUs in a machine."""
+    args.distributed_init_method, args.distributed_no_spawn = "env://", True
+    args.distributed_world_size, args.distributed_rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+    args.device_id = int(os.environ["LOCAL_RANK"])
+    if args.cpu:
+        args.distributed_backend, args.ddp_backend = "gloo", "legacy_ddp"

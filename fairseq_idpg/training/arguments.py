@@ -36,6 +36,12 @@ def check_arguments(args: Namespace) -> None:
         check_metric(args)
         if getattr(args, "optimizer", None) is None:
             raise InputError("--lr is missing: give 1e-3, a rate that most prompts train well with")
+        # fairseq ends at once with these, or after two updates, and says nothing
+        numbers = {"--batch-size": [args.batch_size], "--lr": args.lr, "--max-epoch": [args.max_epoch or None]}
+        for option, values in numbers.items():
+            for value in values:
+                if value is not None and value <= 0:
+                    raise InputError(f"{option} {value}: give a number above 0")
         if ":" in args.data:
             raise InputError(f"data folder {args.data}: fairseq-train ends its name at the colon: give it another")
         # The task knows the training set by its name: its pairs are exchanged, and its questions may be split up.

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
-from tests.folders import ROOT
+import torch
+
+from tests.command_line import until
+from tests.folders import ROOT, TRAINING, train
 
 LINE = "fairseq_idpg: --data x is gone: give another"
 SPAWNED = """
@@ -46,3 +51,36 @@ def test_threads_that_wait_do_not_spin():
     """OpenMP is told so, unless somebody has said otherwise."""
     code = "import os; before = os.environ.pop('OMP_WAIT_POLICY', None); import fairseq_idpg"
     assert python("-c", f"{code}; print(os.environ['OMP_WAIT_POLICY'])").stdout.splitlines()[-1] == "PASSIVE"
+
+
+def test_two_launches_of_torchrun_train_as_one_process(pairs, backbone, tmp_path):
+    """As on two machines; one of the two ends, and the same commands go on."""
+    given = ["--backbone", backbone, "--dropout", 0, "--attention-dropout", 0, "--generator-dropout", 0]
+    arguments = [pairs, "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", *TRAINING, *given]
+    arguments += ["--criterion", "sentence_prediction", "--init-token", 0, "--max-positions", 64, "--num-workers", 0]
+    arguments += ["--cpu", "--save-dir", tmp_path / "two"]
+    program = Path(sys.executable).with_name("fairseq-train")
+
+    def launch(epochs: int) -> list[subprocess.Popen]:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+        torchrun = ["-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1", "--rdzv_backend", "c10d"]
+        command = [sys.executable, *torchrun, "--rdzv_endpoint", endpoint, program, *arguments, "--max-epoch", epochs]
+        return [subprocess.Popen(list(map(str, command)), cwd=ROOT) for _ in range(2)]
+
+    # the second machine goes down, and the first is stopped, which would wait for it for long
+    launches = launch(200)
+    until((tmp_path / "two" / "checkpoint_last.pt").exists)
+    for each in reversed(launches):
+        each.terminate()
+        each.wait()
+    state = torch.load(tmp_path / "two" / "checkpoint_last.pt", weights_only=True)
+    epoch = state["extra_state"]["train_iterator"]["epoch"] + 1
+    assert [each.wait(120) for each in launch(epoch)] == [0, 0]
+    train(pairs, tmp_path / "one", *given, "--max-epoch", epoch, "--update-freq", 2)
+    one, two = (
+        torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=True)["model"] for name in ("one", "two")
+    )
+    for name, value in one.items():
+        if torch.is_tensor(value) and value.is_floating_point():
+            torch.testing.assert_close(two[name], value, atol=1e-6, rtol=1e-5)

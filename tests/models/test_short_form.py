@@ -58,6 +58,13 @@ def test_what_is_typed_stands(files: list[str]):
     assert cfg["model"]["encoder_layers"] == 2
 
 
+def test_a_criterion_without_the_size_of_a_batch(files: list[str]):
+    """As an error of a method that adds to the loss asks for it."""
+    write_folder(Path(files[0]))
+    cfg = configuration([*files, "--criterion=sentence_prediction_idpg"])
+    assert (cfg["dataset"]["batch_size"], cfg["checkpoint"]["best_checkpoint_metric"]) == (16, "accuracy")
+
+
 def test_a_rate_has_no_default(files: list[str]):
     write_folder(Path(files[0]))
     typed = [name for name in files if name not in ("--lr", "1e-3")]

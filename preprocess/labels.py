@@ -103,6 +103,10 @@ class Labels:
         rest = f"; and {len(counts) - SHOWN:,} classes more" if len(counts) > SHOWN else ""
         if rest and all(map(NUMBER.fullmatch, counts)):
             rest += "; if these are scores, give --regression"
+        # a header that was read as an example is the first label, and no other example has it
+        header = next(iter(self.codes), None) if not self.keep_order else None
+        if header is not None and counts[header] == 1 and len(counts) > 2:
+            rest += f"; if {shown(header)} is from a header, leave --no-header out"
         return [f"labels of train: {first}{rest}", *none]
 
 

@@ -81,7 +81,7 @@ def _places(columns: Columns, names: Sequence[str], source: str) -> tuple[list[i
             places[column] = names.index(column)
         elif column != columns.label or not columns.label_optional:
             known = f"it has {', '.join(names)}" if any(names) else "its first line is empty"
-            remedy = "name columns of the file"
+            remedy = "name columns of its first line, or give --no-header if that is an example"
             if len(names) == 1 and column in names[0]:
                 remedy = "separate its columns with tabs for tsv, with commas for csv"
             raise InputError(f"{source} has no column {column}: {known}; {remedy}")

@@ -32,7 +32,7 @@ class ManyTasks:
                 problem = f"there is a task {task} already" if task else "it does not record the name of its task"
                 raise InputError(
                     f"checkpoint {checkpoint}: {problem}: give it another, NAME={checkpoint} (in Python {{'NAME': "
-                    "CHECKPOINT}})"
+                    "CHECKPOINT})"
                 )
             self.tasks[task] = predictor
 

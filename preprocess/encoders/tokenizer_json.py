@@ -55,6 +55,8 @@ class TokenizerEncoder(PieceEncoder):
 
     def __init__(self, folder: Path):
         path, dictionary = folder / self.file, folder / "dict.txt"
+        if not path.is_file():
+            raise InputError(f"--vocab {folder} has no {self.file}: name the folder of the model's vocabulary")
         try:
             vocabulary = read_vocabulary(path)
             derive = not dictionary.is_file()

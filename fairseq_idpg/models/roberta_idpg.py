@@ -54,7 +54,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             super().__init__(args, encoder)
         self.requires_grad_(False)
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
-        if predicts_words(args):
+        self.predicts_words = predicts_words(args)
+        if self.predicts_words:
             self.encoder.lm_head.requires_grad_(args.no_freeze_backbone)
         # None without a method, as with --method head-only or fine-tuning
         self.method: Method | None = find_preset(args.method).build(args, Geometry.of(args))
@@ -237,7 +238,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         # The head reads the state of one token, ``<s>`` or ``<mask>``, so the last layer computes no other.
         head_reads = None
         if method is not None and needs_head and not needs_layers:
-            head_reads = mask_index if predicts_words(self.args) else tokens.new_zeros(len(tokens))
+            head_reads = mask_index if self.predicts_words else tokens.new_zeros(len(tokens))
 
         # The method turns M(x) into an injection; the frozen encoder runs with it, and the head reads the last states.
         # This is a function because training may run it twice.

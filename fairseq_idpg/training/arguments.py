@@ -37,11 +37,9 @@ def check_arguments(args: Namespace) -> None:
         if getattr(args, "optimizer", None) is None:
             raise InputError("--lr is missing: give 1e-3, a rate that most prompts train well with")
         # fairseq ends at once with these, or after two updates, and says nothing
-        numbers = {"--batch-size": [args.batch_size], "--lr": args.lr, "--max-epoch": [args.max_epoch or None]}
-        for option, values in numbers.items():
-            for value in values:
-                if value is not None and value <= 0:
-                    raise InputError(f"{option} {value}: give a number above 0")
+        size, epochs = args.batch_size, args.max_epoch
+        if size is not None and size < 1 or epochs is not None and epochs < 0 or min(args.lr) < 0:
+            raise InputError(f"--batch-size {size}, --max-epoch {epochs}, --lr {args.lr}: one of these is too small")
         if ":" in args.data:
             raise InputError(f"data folder {args.data}: fairseq-train ends its name at the colon: give it another")
         # The task knows the training set by its name: its pairs are exchanged, and its questions may be split up.

@@ -31,7 +31,11 @@ REFUSED = [  # what is given, and the option that the refusal names
     (["--valid-subset", "valid,train1"], "--valid-subset valid,train1"),
     *((["--adam-betas", text], "--adam-betas") for text in ("(0.9, 1)", "f()")),
     (["--optimizer", "adafactor", "--adafactor-eps", "(1e-30)"], "--adafactor-eps"),
-    *((["--batch-size", "0"], "--batch-size 0"), (["--lr", "0"], "--lr 0"), (["--max-epoch", "-1"], "--max-epoch -1")),
+    *(
+        (["--batch-size", "0"], "--batch-size 0"),
+        (["--lr", "-1"], "--lr .-1"),
+        (["--max-epoch", "-1"], "--max-epoch -1"),
+    ),
 ]
 
 

@@ -107,7 +107,7 @@ class DataFolder:
         return facts
 
     def _parsed(self, name: str, parse: Callable[[list[str]], Parsed]) -> Parsed | None:
-        """Return what ``parse`` makes of a file's lines; None where there is no file, and none was recorded."""
+        """Return what ``parse`` makes of a file's lines; None if the folder never had the file."""
         if not (self.path / name).is_file() and name not in (self.record or ()):
             return None
         compare(self.path, [name], self.record)

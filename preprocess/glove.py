@@ -146,7 +146,7 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
     except pyarrow.ArrowException as error:
         raise ValueError(str(error)) from None
     wanted = {word: number for number, word in enumerate(words)}
-    # the number of each different word among the wanted ones; code -1 of a row without a word picks the last entry
+    # word code -> its number among the wanted words; a row without a word has code -1, which picks the last entry
     numbers = np.array([*(wanted.get(word, -1) for word in column.dictionary.to_pylist()), -1])
     row_words = numbers[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     places, first = np.unique(row_words, return_index=True)

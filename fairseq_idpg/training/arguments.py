@@ -37,9 +37,10 @@ def check_arguments(args: Namespace) -> None:
         if getattr(args, "optimizer", None) is None:
             raise InputError("--lr is missing: give 1e-3, a rate that most prompts train well with")
         # fairseq ends at once with these, or after two updates, and says nothing
-        size, epochs = args.batch_size, args.max_epoch
-        if size is not None and size < 1 or epochs is not None and epochs < 0 or min(args.lr) < 0:
-            raise InputError(f"--batch-size {size}, --max-epoch {epochs}, --lr {args.lr}: one of these is too small")
+        least = {"batch_size": (args.batch_size, 1), "max_epoch": (args.max_epoch, 0), "lr": (min(args.lr), 0)}
+        for name, (value, smallest) in least.items():
+            if value is not None and value < smallest:
+                raise InputError(f"{flag_name(name)} {value}: give {smallest} or more")
         if ":" in args.data:
             raise InputError(f"data folder {args.data}: fairseq-train ends its name at the colon: give it another")
         # The task knows the training set by its name: its pairs are exchanged, and its questions may be split up.

@@ -33,7 +33,7 @@ REFUSED = [  # what is given, and the option that the refusal names
     (["--optimizer", "adafactor", "--adafactor-eps", "(1e-30)"], "--adafactor-eps"),
     *(
         (["--batch-size", "0"], "--batch-size 0"),
-        (["--lr", "-1"], "--lr .-1"),
+        (["--lr", "-1"], "--lr -1"),
         (["--max-epoch", "-1"], "--max-epoch -1"),
     ),
 ]

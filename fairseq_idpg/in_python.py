@@ -11,6 +11,7 @@ import os
 import random
 import sys
 import tempfile
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -40,8 +41,6 @@ from .out_of_memory import usual_device
 from .saving.backbone_file import notes_folder, stat_file
 from .saving.tensors import digest_of
 from .training import fairseq_patches, lock
-
-logger = logging.getLogger(__name__)
 
 LABEL = "label"
 COLUMNS = (("sentence1", "sentence2"), ("sentence",), ("text",))
@@ -73,15 +72,11 @@ def train(
         examples: (text, label) or (text, text, label) in a list; or a table of pandas or ``datasets``, with the columns
             text or sentence, or sentence1 and sentence2, and label.
         backbone: folder of model.pt and dict.txt, or one of Hugging Face, which is converted once.
-        method: a preset, or several joined by +.
         validation: examples that choose the best model; or a share that is held out, the same for every ``seed``.
         patience: end after so many epochs in a row that were no better.
         regression: labels are scores; a number is their scale, by which they are divided in training.
         vocab: folder of the encoder's files; default: the backbone's.
-        device: default: a GPU if there is one.
-        save_dir: folder of data and checkpoints, where the same call goes on; default: a temporary one, which goes
-            with the model.
-        progress: show a bar on stderr.
+        save_dir: folder of data and checkpoints, where the same call goes on; default: one that goes with the model.
         more: options of the method and of fairseq-train, such as ``prompt_length=5``.
 
     Raise InputError where an argument does not fit. What fairseq changes in the process is put back.
@@ -153,43 +148,35 @@ def as_records(examples: Any, argument: str, regression: bool | float) -> list[R
 
 def hold_out(records: list[Record], share: float, by_label: bool) -> tuple[list[Record], list[Record]]:
     """Return the examples to train on, and a share of each class's texts to validate on."""
-    groups: dict[Any, list[tuple[str, int]]] = {}
-    for number, record in enumerate(records):
-        # drawn from the texts, so that no seed changes the examples that are held out
-        rank = hashlib.sha256(json.dumps([record[name] for name in record if name != LABEL]).encode()).hexdigest()
-        groups.setdefault(label_text(record[LABEL]) if by_label else None, []).append((rank, number))
-    held: set[int] = set()
-    for ranked in groups.values():
-        ranks = sorted({rank for rank, _ in ranked})
-        last = ranks[min(math.ceil(share * len(ranks)), len(ranks) - 1)]
-        held.update(number for rank, number in ranked if rank < last)
-    if not 0 < share < 1 or not held:
+    held: set[tuple[Any, str]] = set()
+    # a class, and a number that is drawn from the texts, so that no seed changes what is held out
+    texts = [json.dumps([record[name] for name in record if name != LABEL]).encode() for record in records]
+    classes = [label_text(record[LABEL]) if by_label else None for record in records]
+    keys = [(each, hashlib.sha256(text).hexdigest()) for each, text in zip(classes, texts)]
+    for each in dict.fromkeys(classes if 0 < share < 1 else ()):
+        ranked = sorted({key for key in keys if key[0] == each})
+        held.update(ranked[: min(math.ceil(share * len(ranked)), len(ranked) - 1)])
+    if not held:
         raise refused("validation", f"is {share}: give a share below 1 of enough different texts, or examples")
-    parts: tuple[list[Record], list[Record]] = ([], [])
-    for number, record in enumerate(records):
-        parts[number in held].append(record)
-    return parts
+    left = [record for record, key in zip(records, keys) if key not in held]
+    return left, [record for record, key in zip(records, keys) if key in held]
 
 
 def write_data(splits: dict[str, list[Record]], folder: Path, regression: bool | float, bpe: str, vocab: Path) -> Path:
     """Make the binarized folder in ``folder`` as ``python -m preprocess`` does, and return it."""
+    texts = [name for name in splits["train"][0] if name != LABEL]
+    command = ["--text-columns", *texts, "--bpe", bpe, "--vocab", str(vocab), "--out", str(folder), "--strict"]
+    command += ["--overwrite", *(["--regression", str(float(regression))] if regression else []), "--from-jsonl"]
     with tempfile.TemporaryDirectory() as raw:
-        files = {split: Path(raw, f"{split}.jsonl") for split in splits}
         for split, records in splits.items():
-            files[split].write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
-        texts = [name for name in splits["train"][0] if name != LABEL]
-        command = ["data", "--from-jsonl", *(f"{split}={file}" for split, file in files.items())]
-        command += ["--text-columns", *texts, "--bpe", bpe, "--vocab", str(vocab), "--out", str(folder)]
-        command += ["--strict", "--overwrite"]
-        command += ["--regression", str(float(regression))] if regression else []
-        summary = io.StringIO()
+            file = Path(raw, f"{split}.jsonl")
+            file.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+            command.append(f"{split}={file}")
         try:
-            with contextlib.redirect_stdout(summary):
-                data = cli.main(command)
+            with contextlib.redirect_stdout(io.StringIO()):  # the folder's preprocess.log has the summary
+                return cli.main(["data", *command])
         except InputError as error:
             raise refused("examples", f"cannot be encoded: {str(error).replace(raw + os.sep, '')}") from None
-        logger.info(summary.getvalue())
-        return data
 
 
 def find_backbone(source: Path, folder: Path) -> tuple[Path, Path, list[Path]]:
@@ -228,29 +215,25 @@ def run(data: Path, settings: dict[str, Any], target: torch.device, progress: bo
     def refuse(message: str) -> None:  # where argparse would end the process
         raise refused(message.removeprefix("argument "), "is not taken: give another value")
 
-    with left_as_it_was(target) as command:
-        parser = options.get_training_parser()
-        parser.error = refuse
-        args, _ = options.parse_args_and_arch(parser, [str(data), *as_flags(settings)], parse_known=True)
-        known = {name[2:].replace("-", "_") for name in parser._option_string_actions}
-        for name in settings.keys() - known:
-            raise refused(name, f"is unknown: {did_you_mean(name, known)}OPTIONS.md has a method's options")
-        cfg = command.convert_namespace_to_omegaconf(args)
-        with shown_progress(cfg.optimization.max_epoch, f"valid_{cfg.checkpoint.best_checkpoint_metric}", progress):
-            command.main(cfg)
-
-
-def as_flags(settings: dict[str, Any]) -> list[str]:
-    """Return options as they are typed; one that is None is left out, and so is a flag that is False."""
-    words = []
+    words = [str(data)]
     for name, value in settings.items():
-        declared = METHOD_OPTIONS.get(name)
-        spelled = declared is not None and TrueFalse in (declared.type, *get_args(declared.type))
-        if isinstance(value, bool) and not spelled:
+        kind = METHOD_OPTIONS[name].type if name in METHOD_OPTIONS else None
+        if isinstance(value, bool) and TrueFalse not in (kind, *get_args(kind)):
             words += [flag_name(name)] * value
         elif value is not None:
             words.append(f"{flag_name(name)}={str(value).lower() if isinstance(value, bool) else value}")
-    return words
+    with left_as_it_was(target) as command:
+        parser = options.get_training_parser()
+        parser.error = refuse
+        args, _ = options.parse_args_and_arch(parser, words, parse_known=True)
+        known = {name[2:].replace("-", "_") for name in parser._option_string_actions}
+        for name in settings.keys() - known:
+            raise refused(name, f"is unknown: {did_you_mean(name, known)}OPTIONS.md has a method's options")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Hydra's, of how fairseq calls it
+            cfg = command.convert_namespace_to_omegaconf(args)
+        with shown_progress(cfg.optimization.max_epoch, f"valid_{cfg.checkpoint.best_checkpoint_metric}", progress):
+            command.main(cfg)
 
 
 @contextlib.contextmanager
@@ -269,10 +252,11 @@ def left_as_it_was(target: torch.device) -> Iterator[Any]:
     memories += [Singleton._instances, *map(vars, Singleton._instances.values())]
     kept = [dict(memory) for memory in memories]
     drawn, drawn_by_numpy = random.getstate(), np.random.get_state()
-    gpu = target.type == "cuda"
     try:
-        with torch.random.fork_rng([target] if gpu else []), torch.cuda.device(target if gpu else -1):
-            yield command
+        with torch.cuda.device(target if target.type == "cuda" else -1):
+            # fairseq draws a GPU's numbers anew for a training on a CPU, too
+            with torch.random.fork_rng([torch.cuda.current_device()] if torch.cuda.is_available() else []):
+                yield command
     finally:
         for memory, before in zip(memories, kept):
             memory.clear()

@@ -233,7 +233,12 @@ def run(data: Path, settings: dict[str, Any], target: torch.device, progress: bo
             warnings.simplefilter("ignore")  # Hydra's, of how fairseq calls it
             cfg = command.convert_namespace_to_omegaconf(args)
         with shown_progress(cfg.optimization.max_epoch, f"valid_{cfg.checkpoint.best_checkpoint_metric}", progress):
-            command.main(cfg)
+            try:
+                command.main(cfg)
+            except Exception as error:  # fairseq's trainer wraps any error of a checkpoint in another one
+                if isinstance(error.__context__, InputError):
+                    raise error.__context__ from None
+                raise
 
 
 @contextlib.contextmanager

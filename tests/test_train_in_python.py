@@ -62,6 +62,8 @@ def test_two_classes(saved, backbone, capfd):
     fairseq_idpg.train(singles(60), backbone, epochs=3, lr=0.02, save_dir=folder, **{**SMALL, "progress": True})
     epochs = torch.load(folder / "checkpoint_last.pt", weights_only=False)["extra_state"]["train_iterator"]["epoch"]
     assert epochs == 4 and "valid_accuracy" in capfd.readouterr().err
+    with pytest.raises(InputError, match="--save-dir"):
+        fairseq_idpg.train(singles(50), backbone, epochs=3, lr=0.02, save_dir=folder, **SMALL)
 
 
 def test_the_commands_weights_and_data(saved, backbone, tmp_path):

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from preprocess.errors import InputError, command_line
 
-__all__ = ["PREPROCESS", "InputError", "ModelFault", "ModelLost", "command_parser", "logged_command", "reading_data"]
+__all__ = ["PREPROCESS", "InputError", "ModelFault", "ModelLost"]
+__all__ += ["command_parser", "logged_command", "reading_data", "refused"]
 
 PREPROCESS = "preprocess it again (README: data)"
 
@@ -18,6 +19,11 @@ class ModelFault(InputError):
 
 class ModelLost(ModelFault):
     """The model can answer nothing any more."""
+
+
+def refused(argument: str, problem: str) -> InputError:
+    """Return the error for an argument of a function of Python."""
+    return InputError(f"`{argument}` {problem}")
 
 
 def command_parser(name: str, doc: str | None, example: str) -> argparse.ArgumentParser:

@@ -26,6 +26,7 @@ LAYERS = (  # of fairseq_idpg: each imports those in front of it alone; the comm
     *("errors", "names", "divergence", "optim", "metrics", "out_of_memory", "backbone", "saving"),
     *("representations", "methods", "models", "criterions", "tasks", "training", "inference", "serving", "analysis"),
 )
+BACK = {"fairseq_idpg/in_python.py: checkpoints.convert_hf.convert"}  # when it is called: ``train`` converts a backbone
 UPWARD = {  # when it is called: fairseq asks a model's class for what stands above the models
     "fairseq_idpg.models.roberta_idpg: fairseq_idpg.inference.hub"
 }
@@ -67,7 +68,7 @@ def test_direction(folder):
         for name in imports_of(path)
         if ".".join(name.split(".")[:depth]) in (BELOW.keys() | flat) - BELOW[folder] - {folder}
     }
-    assert not wrong
+    assert wrong <= BACK
 
 
 def test_layers_of_the_plugin():

@@ -9,16 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from fairseq import utils
+from fairseq.criterions.sentence_prediction import pearson_and_spearman
 from fairseq.data import ConcatSentencesDataset, ListDataset, PrependTokenDataset
 from omegaconf import OmegaConf
 from torch import Tensor
 from tqdm import tqdm
 
-from preprocess.readers import is_text
+from preprocess.readers import is_text, label_text
+from preprocess.split_scores import acc_and_macro_f1
 from preprocess.splits import EFL_DESCRIPTIONS, ENTAILED, NOT_ENTAILED
 from preprocess.tasks import TASKS
 
-from ..errors import InputError, ModelFault
+from ..errors import InputError, ModelFault, refused
 from ..out_of_memory import refuse_batch
 from ..representations.kinds import GLOVE, canonical_kind, pass_representation
 from ..saving.record import Record
@@ -220,6 +222,22 @@ class Predictor:
         more = {"features": features, "prompts": prompts, "words": words}
         return [one for (one,) in in_batches([self.read(texts, name)], batch_size, progress, **more)]
 
+    def evaluate(self, texts: Iterable[Text], labels: Iterable[Any], batch_size: int = 64) -> dict[str, float]:
+        """Return accuracy and macro F1 of the model's answers, both from 0 to 1; for scores both correlations."""
+        answers, targets = self.predict(texts, batch_size), list(labels)
+        if not answers or len(answers) != len(targets):
+            raise refused("labels", f"has {len(targets)} labels for {len(answers)} texts: give one for each text")
+        if self.record.regression:
+            correlations = pearson_and_spearman([answer.score for answer in answers], targets)
+            return {"pearson": float(correlations["pearson"]), "spearman": float(correlations["spearmanr"])}
+        known, names = list(answers[0].probabilities or ()), list(map(label_text, targets))
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None:
+            raise refused("labels", f"has {unknown!r:.60}: give labels of {', '.join(known)}")
+        said, wanted = ([known.index(str(name)) for name in of] for of in ([a.label for a in answers], names))
+        scores = acc_and_macro_f1(np.array(said), np.array(wanted))
+        return {name: scores[name] for name in ("accuracy", "macro_f1")}
+
     def read(self, texts: list[Text], name: Callable[[int], str]) -> Reading:
         """Return the texts, one or more, as the model reads them; raise InputError where it does not."""
         if self.model.training or self.model.encoder.training:  # the backbone may be shared with other tasks
@@ -237,9 +255,9 @@ class Predictor:
         inputs = []
         for number, text in enumerate(texts):
             sentences = tuple(text) if isinstance(text, (tuple, list)) else (text,)
-            if not all(map(is_text, sentences)):  # the keys of a mapping would be read for its texts
-                raise InputError(f"{name(number)} is not text: {text!r:.60}: give a string, or a pair of strings")
             try:
+                if not all(map(is_text, sentences)):  # the keys of a mapping would be read for its texts
+                    raise ValueError(f"{text!r:.60} is not text, or a pair of texts")
                 check_filled(text)
             except ValueError as error:
                 raise InputError(f"{name(number)}: {error}: give text") from None

@@ -21,9 +21,7 @@ def hold(folder: str) -> None:
     The lock belongs to an open file (flock), so that the system releases it after a kill.
     """
     path = os.path.join(os.path.realpath(folder), NAME)
-    if path in _held:
-        # This process has trained here before; the folder may have been removed and made again since.
-        os.close(_held.pop(path))
+    release(folder)  # of a training before in this process: the folder may have been removed and made again since
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -44,6 +42,13 @@ def hold(folder: str) -> None:
         os.ftruncate(file, 0)
         os.write(file, about.encode())
         os.fchmod(file, 0o666)  # all who may write to the folder may go on with the training
+
+
+def release(folder: str) -> None:
+    """Let other trainings into ``folder``, if this process has kept them out."""
+    file = _held.pop(os.path.join(os.path.realpath(folder), NAME), None)
+    if file is not None:
+        os.close(file)
 
 
 def _leave_to_parent() -> None:

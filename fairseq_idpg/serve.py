@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from preprocess.errors import shown
 from preprocess.flags import flag_name
 
-from .errors import InputError, logged_command
-from .predict import add_model_options, add_reading_options, open_model
+from .errors import InputError, add_log_level, logged_command
+from .predict import add_model_options, add_reading_options, check_files, open_model
 
 LIMITS = {  # option -> its least and its largest value
     **dict.fromkeys(("batch_size", "max_texts", "max_bytes", "max_queue"), (1, 2**31)),
@@ -40,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_model_options(parser)
     add_reading_options(parser)
+    add_log_level(parser)
     add = parser.add_argument_group("the server").add_argument
     add("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1, which no other machine reaches")
     add("--port", type=int, default=8000, metavar="N", help="default: 8000; 0: a free one, which is printed")
@@ -83,6 +84,8 @@ def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> set[
 
 def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     """Answer until a signal comes, and then the requests that were accepted before."""
+    from . import plugin  # noqa: F401  here, as torch and fairseq take seconds to import
+
     try:
         from .serving.app import Metrics, build_app
         from .serving.batching import Batcher
@@ -124,6 +127,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         value = getattr(args, name)
         if not least <= value <= most:
             raise InputError(f"{flag_name(name)} {value}: give {least} to {most}")
+    check_files(args)
     with bind(args.host, args.port) as bound:
         serve(args, bound)
 

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.folders import ROOT
 
 LINE = "fairseq_idpg: --data x is gone: give another"
@@ -46,3 +48,20 @@ def test_threads_that_wait_do_not_spin():
     """OpenMP is told so, unless somebody has said otherwise."""
     code = "import os; before = os.environ.pop('OMP_WAIT_POLICY', None); import fairseq_idpg"
     assert python("-c", f"{code}; print(os.environ['OMP_WAIT_POLICY'])").stdout.splitlines()[-1] == "PASSIVE"
+
+
+@pytest.mark.parametrize("name", ["predict", "serve", "export", "encode", "count", "analysis"])
+def test_help_comes_before_torch(name, tmp_path):
+    """Of ``python -m``, and of an installed command."""
+    installed = tmp_path / f"idpg-{name}"
+    installed.write_text(f"from fairseq_idpg.{name}{'.__main__' * (name == 'analysis')} import main\nmain()\n")
+    for command in (["-m", f"fairseq_idpg.{name}"], [installed]):
+        ended = python("-X", "importtime", *command, "--help", PYTHONPATH=str(ROOT))
+        assert "--log-level" in ended.stdout or name == "analysis"
+        assert "argparse" in ended.stderr and "torch" not in ended.stderr and "fairseq.tasks" not in ended.stderr
+
+
+def test_a_missing_file_comes_before_torch():
+    ended = python("-X", "importtime", "-m", "fairseq_idpg.predict", "--path", "gone.pt", "--text", "-")
+    assert ended.returncode == 1 and "torch" not in ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("fairseq_idpg: --path gone.pt")

@@ -52,6 +52,27 @@ def killed_between(*command) -> None:
     START(*command)
 
 
+def interrupted(*command) -> None:
+    """Runs the command, in which Ctrl-C comes once it has its first checkpoint_last.pt."""
+    replace = os.replace
+
+    def then_ctrl_c(source, target):
+        replace(source, target)
+        if str(target).endswith("checkpoint_last.pt"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    os.replace = then_ctrl_c
+    START(*command)
+
+
+def test_ctrl_c_says_how_to_go_on(pairs, backbone, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "command_line", interrupted)
+    ended = train(pairs, tmp_path, "--backbone", backbone, "--max-epoch", 3, succeed=False, forked=True)
+    last = tmp_path / "checkpoint_last.pt"
+    assert ended.last_line == f"fairseq_idpg: interrupted; the same command goes on from {last}"
+    assert last.exists() and "Traceback" not in ended.output
+
+
 @pytest.mark.parametrize("kill", [killed_while_writing, killed_between])
 def test_the_same_run_as_without_the_kill(pairs, backbone, place, tmp_path, monkeypatch, kill):
     options, folder = ["--backbone", backbone, "--max-epoch", 3, "--patience", 5], place / kill.__name__

@@ -13,11 +13,8 @@ n PHM factor, L layers, H heads.
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .inference.load import load
-    from .models.roberta_idpg import RobertaIDPGModel
+from importlib import import_module
+from typing import Any
 
 __all__ = ["RobertaIDPGModel", "load"]
 
@@ -31,11 +28,9 @@ COMMANDS = ("predict", "serve", "export", "encode", "count", "analysis", "prepro
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import plugin
-
-    return getattr(plugin, name)
+    if name in __all__:
+        return getattr(import_module(f"{__name__}.plugin"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _starts_command() -> bool:
@@ -47,4 +42,4 @@ def _starts_command() -> bool:
 
 
 if not _starts_command():
-    from . import plugin  # noqa: F401
+    from .plugin import RobertaIDPGModel, load

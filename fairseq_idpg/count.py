@@ -18,13 +18,10 @@ SYMBOLS = {"roberta_idpg_minilm": 30522}  # symbols with <mask>, where the dicti
 
 def architecture(name: str, method: str, **options: Any) -> argparse.Namespace:
     """Return the options of ``--arch NAME --method METHOD``, with ``options`` in place of the preset's."""
-    from fairseq.models import ARCH_CONFIG_REGISTRY
-    from fairseq.models.roberta.model import base_architecture
-
-    from . import plugin  # noqa: F401  here, as torch and fairseq take seconds to import; it registers what --arch names
+    from . import plugin  # noqa: F401  torch and fairseq, which --help does without
     from .methods.registry import find_preset
     from .models.config import fill_method_options, open_options
-    from .representations.kinds import GLOVE
+    from .models.roberta_idpg import ARCH_CONFIG_REGISTRY, GLOVE, base_architecture
 
     args = open_options(method=method, **options)
     args.max_positions = 512

@@ -99,8 +99,8 @@ def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) ->
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
-    for option, path in (("--backbone", args.backbone), *(("DATA-bin", path) for path in args.data)):
-        check_there(option, path)
+    check_there("--backbone", args.backbone)
+    check_there("DATA-bin", *args.data)
     from . import plugin  # noqa: F401  here, as torch and fairseq take seconds to import
     from .saving.backbone_file import backbone_path, read_backbone
 

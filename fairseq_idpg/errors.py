@@ -5,14 +5,9 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator
-from typing import Any
 
-from preprocess.errors import InputError, command_line
-
-__all__ = [
-    *("PREPROCESS", "InputError", "ModelFault", "ModelLost", "add_log_level", "check_there", "command_parser"),
-    *("logged_command", "reading_data"),
-]
+from preprocess.errors import InputError as InputError
+from preprocess.errors import command_line
 
 PREPROCESS = "preprocess it again (README: data)"
 
@@ -25,16 +20,15 @@ class ModelLost(ModelFault):
     """The model can answer nothing any more."""
 
 
-class LogLevel(argparse.Action):
-    """Sets the level of messages as soon as the option is read."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        logging.getLogger().setLevel(values.upper())
+def level(name: str) -> str:
+    """Show messages from this level on; for argparse."""
+    logging.getLogger().setLevel(name.upper())
+    return name
 
 
 def add_log_level(parser: argparse.ArgumentParser) -> None:
-    levels = ("debug", "info", "warning")
-    parser.add_argument("--log-level", choices=levels, action=LogLevel, help="messages on stderr (default: warning)")
+    add = parser.add_argument
+    add("--log-level", type=level, choices=("debug", "info", "warning"), help="messages on stderr (default: warning)")
 
 
 def command_parser(name: str, doc: str | None, example: str) -> argparse.ArgumentParser:
@@ -47,10 +41,11 @@ def command_parser(name: str, doc: str | None, example: str) -> argparse.Argumen
     return parser
 
 
-def check_there(option: str, path: str) -> None:
-    """Raise InputError where nothing stands at a path."""
-    if not os.path.exists(path):
-        raise InputError(f"{option} {path} does not exist: give the path of one that does")
+def check_there(option: str, *paths: str | None) -> None:
+    """Raise InputError where nothing stands at a path that is given."""
+    for path in paths:
+        if path is not None and not os.path.exists(path):
+            raise InputError(f"{option} {path} does not exist: give the path of one that does")
 
 
 @contextlib.contextmanager

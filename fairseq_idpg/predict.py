@@ -81,9 +81,8 @@ def naming_options(args: argparse.Namespace) -> Iterator[None]:
 
 def check_files(args: argparse.Namespace) -> None:
     """Raise InputError where the file of --path or --backbone is missing."""
-    for option, paths in (("--path", args.path), ("--backbone", filter(None, [args.backbone]))):
-        for path in paths:
-            check_there(option, name_and_path(path)[1])
+    check_there("--path", *(name_and_path(path)[1] for path in args.path))
+    check_there("--backbone", args.backbone)
 
 
 def open_model(args: argparse.Namespace) -> Any:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from preprocess.errors import shown
 from preprocess.flags import flag_name
 
-from .errors import InputError, add_log_level, logged_command
+from .errors import InputError, command_parser, logged_command
 from .predict import add_model_options, add_reading_options, check_files, open_model
 
 LIMITS = {  # option -> its least and its largest value
@@ -33,14 +33,10 @@ LIMITS = {  # option -> its least and its largest value
 
 
 def build_parser() -> argparse.ArgumentParser:
-    title, _, rest = (__doc__ or "").partition("\n")
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        "python -m fairseq_idpg.serve", description=title.split(":")[0], epilog=rest, formatter_class=form
-    )
+    parser = command_parser("serve", __doc__, "")
+    parser.epilog, parser.formatter_class = (__doc__ or "").partition("\n")[2], argparse.RawDescriptionHelpFormatter
     add_model_options(parser)
     add_reading_options(parser)
-    add_log_level(parser)
     add = parser.add_argument_group("the server").add_argument
     add("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1, which no other machine reaches")
     add("--port", type=int, default=8000, metavar="N", help="default: 8000; 0: a free one, which is printed")

@@ -12,7 +12,8 @@ from preprocess.tasks import TASKS
 from ..errors import add_log_level, check_there, logged_command
 
 
-def add_cosine(parser: argparse.ArgumentParser) -> None:
+def cosine(parser: argparse.ArgumentParser) -> str:
+    """Do prompts bring similar sentences closer? Gold scores of the pairs with the highest cosine."""
     add = parser.add_argument
     add("data", metavar="DATA-bin", help="binarized folder of pairs with scores, such as STS-B's")
     add("--path", required=True, metavar="FILE", help="checkpoint of the model with prompts")
@@ -34,9 +35,11 @@ def add_cosine(parser: argparse.ArgumentParser) -> None:
     add("--batch-size", type=int, default=64, metavar="N", help="sentences at a time (default: 64)")
     add("--model-overrides", metavar="DICT", help="as of fairseq-validate: \"{'backbone': 'NEW/model.pt'}\"")
     add("--cpu", action="store_true", help="do not use a GPU")
+    return "STS-B-bin --path idpg.pt --baseline fine-tuning.pt --out cosines.pdf"
 
 
-def add_neighbours(parser: argparse.ArgumentParser) -> None:
+def neighbours(parser: argparse.ArgumentParser) -> str:
+    """Which words do learnt prompts resemble? Nearest word embeddings of each prompt row, by cosine."""
     add = parser.add_argument
     add("checkpoint", metavar="CHECKPOINT.pt", help="checkpoint of a model with prompts in the input")
     add("--dict", type=named_path, metavar="FILE|DATA-bin", help="dictionary of the backbone (default: that of --data)")
@@ -50,31 +53,18 @@ def add_neighbours(parser: argparse.ArgumentParser) -> None:
     add("--split", default="valid", help="default: valid")
     add("--examples", type=int, default=3, metavar="N", help="how many (default: 3)")
     add("--model-overrides", metavar="DICT", help="as of fairseq-validate: \"{'backbone': 'NEW/model.pt'}\"")
-
-
-COMMANDS = {  # their modules, which import torch and fairseq: what they answer, an example, and their options
-    "cosine": (
-        "Do prompts bring similar sentences closer? Gold scores of the pairs with the highest cosine.",
-        "STS-B-bin --path idpg.pt --baseline fine-tuning.pt --out cosines.pdf",
-        add_cosine,
-    ),
-    "neighbours": (
-        "Which words do learnt prompts resemble? Nearest word embeddings of each prompt row, by cosine.",
-        "idpg.pt --data STS-B-bin --examples 5",
-        add_neighbours,
-    ),
-}
+    return "idpg.pt --data STS-B-bin --examples 5"
 
 
 def parser() -> argparse.ArgumentParser:
     program = "python -m fairseq_idpg.analysis"
-    example = f"Example: {program} cosine {COMMANDS['cosine'][1]}"
-    made = argparse.ArgumentParser(program, description="What trained prompts do.", epilog=example)
+    made = argparse.ArgumentParser(program, description="What trained prompts do.")
     commands = made.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for name, (about, example, add_arguments) in COMMANDS.items():
-        example = f"Example: {program} {name} {example}"
-        command = commands.add_parser(name, help=about, description=about, epilog=example)
-        add_arguments(command)
+    for add_arguments in (cosine, neighbours):  # which also return an example; their modules import torch and fairseq
+        name, about = add_arguments.__name__, add_arguments.__doc__
+        command = commands.add_parser(name, help=about, description=about)
+        command.epilog = f"Example: {program} {name} {add_arguments(command)}"
+        made.epilog = made.epilog or command.epilog
         add_log_level(command)
     return made
 
@@ -83,9 +73,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     for option in ("CHECKPOINT", "--path", "--baseline", "--backbone"):
-        path = getattr(args, option.strip("-").lower(), None)
-        if path is not None:
-            check_there(option, path)
+        check_there(option, getattr(args, option.strip("-").lower(), None))
     # here, as torch and fairseq take seconds to import
     from .. import plugin  # noqa: F401
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.file_io import PathManager
 from fairseq.optim import AMPOptimizer, FairseqOptimizer
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
@@ -51,7 +52,7 @@ class OwnRun:
 
     validated: str | None = None  # the checkpoint that fairseq-validate was asked for
     training = False  # whether a training of ours looks for the checkpoint that it begins with
-    args: Any = None  # the arguments of fairseq-train or fairseq-validate
+    interrupted: str | None = None  # what Ctrl-C says
 
 
 def install() -> None:
@@ -101,16 +102,11 @@ def _replace(owner: Any, name: str, ours: Callable) -> None:
         setattr(owner, name, staticmethod(replacement) if isinstance(owner, type) else replacement)
 
 
-def logs_all() -> bool:
-    """Return whether FAIRSEQ_IDPG_LOG=debug asks for the whole log."""
-    return os.environ.get("FAIRSEQ_IDPG_LOG", "").lower() == "debug"
-
-
 def _is_short(record: logging.LogRecord) -> bool:
-    """Return False for a message that is a whole configuration or model of ours, unless ``logs_all``."""
+    """Return False for a whole configuration or model of ours, unless FAIRSEQ_IDPG_LOG=debug asks for these."""
     whole = record.msg
     ours = isinstance(whole, RobertaIDPGModel) or (isinstance(whole, DictConfig) and whole.task._name == TASK)
-    return logs_all() or not ours
+    return not ours or os.environ.get("FAIRSEQ_IDPG_LOG") == "debug"
 
 
 def _bind(owner: Any, name: str, ours: Callable) -> None:
@@ -279,14 +275,17 @@ def _step_of_amp(step: Callable, optimizer: AMPOptimizer) -> None:
 
 
 def _convert(convert: Callable, args: Any) -> Any:
-    OwnRun.validated = OwnRun.args = None
+    OwnRun.validated = OwnRun.interrupted = None
     if getattr(args, "task", None) != TASK:
         return convert(args)
-    OwnRun.args = args
     end_at_once()
     complete_arguments(args)
     check_arguments(args)
+    OwnRun.interrupted = "interrupted"
     if trains(args):
+        OwnRun.interrupted += f"; the same command goes on from the last checkpoint in --save-dir {args.save_dir}"
+        if args.restore_file != CheckpointConfig.restore_file:
+            OwnRun.interrupted += " without --restore-file"
         # fairseq opens these only after it has read the data
         for option, path in {"--save-dir": os.path.join(args.save_dir, LOCK), "--log-file": args.log_file}.items():
             if path:
@@ -298,8 +297,7 @@ def _convert(convert: Callable, args: Any) -> Any:
         if args.distributed_init_method is None:
             args.distributed_world_size = 1
     with warnings.catch_warnings():
-        if not logs_all():  # hydra warns of what fairseq calls
-            warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # hydra's, of what fairseq calls
         return convert(args)
 
 
@@ -308,8 +306,7 @@ def _say(show_traceback: Callable, kind: Any, error: BaseException, trace: Any) 
     if isinstance(error, ProcessRaisedException):
         line = find_input_error(str(error))
     elif isinstance(error, KeyboardInterrupt):
-        ours = OwnRun.args is not None and "cli_main" in {frame.name for frame in traceback.extract_tb(trace)}
-        line = f"interrupted{resuming.way_on(OwnRun.args)}" if ours else None
+        line = OwnRun.interrupted if "cli_main" in {each.name for each in traceback.extract_tb(trace)} else None
     else:
         # fairseq's trainer wraps any error of a checkpoint in another one
         line = next((str(each) for each in (error, error.__context__) if isinstance(each, InputError)), None)

@@ -47,17 +47,6 @@ def will_resume(cfg: Any, suffix: str) -> bool:
     return option != "--finetune-from-model" and not (cfg.reset_optimizer or cfg.reset_dataloader)
 
 
-def way_on(args: Any) -> str:
-    """Return how a training with these arguments goes on after an interruption; empty for fairseq-validate."""
-    if getattr(args, "save_dir", None) is None:
-        return ""
-    last = os.path.join(args.save_dir, "checkpoint_last.pt")
-    if not os.path.exists(last):
-        return f"; no checkpoint is in --save-dir {args.save_dir} yet, and the same command starts again"
-    other = args.restore_file != CheckpointConfig.restore_file
-    return f"; the same command{f' with --restore-file {last}' * other} goes on from {last}"
-
-
 def warn_of_lost_files(cfg: Any, suffix: str, best: float | None) -> None:
     """Warn where checkpoints in --save-dir are left aside, or will be replaced by worse ones.
 

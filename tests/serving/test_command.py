@@ -124,9 +124,10 @@ def test_it_listens_on_loopback(one):
 
 
 def test_a_checkpoint_that_cannot_be_loaded(tmp_path):
+    (tmp_path / "no.pt").touch()
     running = Command("--path", tmp_path / "no.pt", "--port", 0)
     assert running.port == 0 and running.ended() == 1
-    assert running.said.splitlines()[-1].startswith(f"fairseq_idpg: --path {tmp_path / 'no.pt'} does not exist")
+    assert running.said.splitlines()[-1].startswith(f"fairseq_idpg: --path {tmp_path / 'no.pt'} is not a fairseq")
     assert "Traceback" not in running.said
 
 

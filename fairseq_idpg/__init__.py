@@ -11,49 +11,35 @@ Shape legend used everywhere: B batch, T tokens, t prompt length, d width, m gen
 n PHM factor, L layers, H heads.
 """
 
-import argparse
-import logging
 import os
 import sys
+from importlib import import_module
 from typing import Any
+
+__all__ = ["RobertaIDPGModel", "load", "train"]
 
 # On a shared machine threads that spin while they wait slow each other down. OpenMP reads this when torch is loaded,
 # which fairseq-train does before it imports this package: there it must be set outside.
 if "torch" not in sys.modules:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
+# Commands that import ``plugin`` once it is needed: torch and fairseq take seconds.
+COMMANDS = ("predict", "serve", "export", "encode", "count", "analysis", "preprocess", "download", "report")
 
-# Some modules of fairseq turn on the messages of all libraries at import, unless the root logger has a handler.
-_handler = logging.NullHandler()
-logging.getLogger().addHandler(_handler)
-try:
-    from fairseq.criterions.sentence_prediction import pearson_and_spearman  # noqa: E402, F401
-except (ImportError, ValueError) as error:  # fairseq 0.12.2, which Python 3.11 and later cannot import
-    if not (getattr(error, "name", None) or "fairseq").startswith("fairseq"):
-        raise
-    raise ImportError(
-        f"fairseq_idpg needs fairseq-fixed 0.12.3.1, and the installed fairseq cannot be used ({error}): "
-        "pip uninstall fairseq, then pip install --no-deps fairseq-fixed==0.12.3.1"
-    ) from None
-from fairseq.distributed.utils import _TensorPlaceholder  # noqa: E402
 
-logging.getLogger().removeHandler(_handler)
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module(f"{__name__}.plugin"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-# torch >= 2.6 reads only classes on this list; the protection stays on. Checkpoints hold argparse's Namespace
-# (fairseq's RoBERTa), numpy's numbers (best F1 or correlation) and placeholders of tensors (sent to other processes).
-_number = np.float64(0)
-_safe: Any = [argparse.Namespace, _number.__reduce__()[0], np.dtype, type(_number.dtype), _TensorPlaceholder]
-torch.serialization.add_safe_globals(_safe)
 
-# fairseq imports tasks/ and models/ of a --user-dir only if the package was not imported before.
-from . import criterions, models, optim, tasks  # noqa: E402, F401
-from .in_python import train as train  # noqa: E402
-from .inference.load import load  # noqa: E402
-from .models.roberta_idpg import RobertaIDPGModel  # noqa: E402
-from .training import fairseq_patches  # noqa: E402
+def _starts_command() -> bool:
+    """Return whether ``python -m fairseq_idpg.NAME`` or ``idpg-NAME`` of ``COMMANDS`` is starting."""
+    started = os.path.basename(sys.argv[0]) if sys.argv else ""
+    if started == "-m":  # while Python looks for the module, which stands in front of its arguments
+        started = sys.orig_argv[-len(sys.argv)].removeprefix("-m")
+    return started in {f"{front}{name}" for front in (f"{__name__}.", "idpg-") for name in COMMANDS}
 
-__all__ = ["RobertaIDPGModel", "load"]
 
-fairseq_patches.install()
+if not _starts_command():
+    from .plugin import RobertaIDPGModel, load, train

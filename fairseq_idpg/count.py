@@ -8,16 +8,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
-from fairseq.models.roberta.model import base_architecture
-
 from .errors import command_parser, logged_command
-from .methods.registry import PRESETS, find_preset
-from .models.config import fill_method_options, open_options
-from .models.size import method_of
-from .representations.kinds import GLOVE
-from .tasks import task  # noqa: F401 (registers what --arch names)
 
+ARCHITECTURES = ("roberta_idpg", *(f"roberta_idpg_{size}" for size in ("base", "large", "minilm")))
 GLOVE_WIDTH = 300
 ROBERTA_SYMBOLS = 50265
 SYMBOLS = {"roberta_idpg_minilm": 30522}  # symbols with <mask>, where the dictionary is not RoBERTa's
@@ -25,6 +18,11 @@ SYMBOLS = {"roberta_idpg_minilm": 30522}  # symbols with <mask>, where the dicti
 
 def architecture(name: str, method: str, **options: Any) -> argparse.Namespace:
     """Return the options of ``--arch NAME --method METHOD``, with ``options`` in place of the preset's."""
+    from . import plugin  # noqa: F401  torch and fairseq, which --help does without
+    from .methods.registry import find_preset
+    from .models.config import fill_method_options, open_options
+    from .models.roberta_idpg import ARCH_CONFIG_REGISTRY, GLOVE, base_architecture
+
     args = open_options(method=method, **options)
     args.max_positions = 512
     ARCH_CONFIG_REGISTRY[name](args)
@@ -62,6 +60,9 @@ def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> 
 def count_preset(arch: str, preset: str, **options: Any) -> Count:
     """Count one preset, or several joined by +, in one architecture; ``options`` override the preset's."""
     args = architecture(arch, preset, **options)
+    from .methods.registry import find_preset
+    from .models.size import method_of
+
     method, sizes = method_of(args), backbone_sizes(args, SYMBOLS.get(arch, ROBERTA_SYMBOLS))
     of_backbone = sum(sizes.values()) if args.no_freeze_backbone else 0
     own = folded = 0
@@ -76,15 +77,17 @@ def count_preset(arch: str, preset: str, **options: Any) -> Count:
 
 
 def counts(arch: str) -> list[Count]:
+    from . import plugin  # noqa: F401
+    from .methods.registry import PRESETS
+
     return sorted((count_preset(arch, name) for name in PRESETS), key=lambda row: row.share)
 
 
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
-    choices = sorted(name for name, model in ARCH_MODEL_REGISTRY.items() if name.startswith("roberta_idpg"))
     parser = command_parser("count", __doc__, "--arch roberta_idpg_base")
-    default = "roberta_idpg_large"
-    parser.add_argument("--arch", choices=choices, default=default, help="size of the backbone (default: %(default)s)")
+    size = "size of the backbone (default: %(default)s)"
+    parser.add_argument("--arch", choices=ARCHITECTURES, default="roberta_idpg_large", help=size)
     args = parser.parse_args(argv)
     print(f"{'method':28}{'own':>14}{'of backbone':>14}{'share':>10}{'folded':>12}{'paper':>8}")
     for row in counts(args.arch):

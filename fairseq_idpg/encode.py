@@ -10,18 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from preprocess.data_folder import DataFolder
 from preprocess.flags import named_path
 
-from .errors import InputError, command_parser, logged_command
-from .models.config import open_options
-from .out_of_memory import put_on, usual_device
-from .representations.cache import fill_cache
-from .saving.backbone_file import backbone_path, read_backbone
-from .tasks.config import SentencePredictionIDPGConfig
-from .tasks.task import SentencePredictionIDPGTask
+from .errors import InputError, check_there, command_parser, logged_command
 
 KINDS = ("backbone", "mean-pooled", "token-mean")
 TASK_OPTIONS = (  # those that the task of a training run has too
@@ -49,8 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--prompt-length", type=int, default=5, metavar="N", help=room)
     add("--swap-pairs", choices=["none", "append"], default="none", help="default: none")
     half = parser.add_mutually_exclusive_group()
-    for option, precision in (("--fp16", torch.float16), ("--bf16", torch.bfloat16)):
-        stores: Any = {"action": "store_const", "dest": "precision", "const": precision, "default": torch.float32}
+    for option, precision in (("--fp16", "float16"), ("--bf16", "bfloat16")):
+        stores: Any = {"action": "store_const", "dest": "precision", "const": precision, "default": "float32"}
         half.add_argument(option, help=f"rows for runs with {option}", **stores)
     add("--cpu", action="store_true", help="do not use a GPU")
     return parser
@@ -58,6 +50,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) -> None:
     """Fill the cache of every split of a folder, with rows of M(x) as a training run on it would compute them."""
+    import torch
+
+    from .models.config import open_options
+    from .out_of_memory import put_on, usual_device
+    from .representations.cache import fill_cache
+    from .tasks.config import SentencePredictionIDPGConfig
+    from .tasks.task import SentencePredictionIDPGTask
+
     splits = args.splits or [*filter(data.has_labels, data.splits)]
     if not splits:
         raise InputError(f"{data.path} has no split with labels: name what to encode, --splits {' '.join(data.splits)}")
@@ -85,7 +85,8 @@ def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) ->
         max_positions=args.max_positions,
     )
     device = usual_device(args.cpu)
-    model = put_on(device, task.build_model(options).eval().to(args.precision), f"--backbone {args.backbone}")
+    built = task.build_model(options).eval().to(getattr(torch, args.precision))
+    model = put_on(device, built, f"--backbone {args.backbone}")
     for split in splits:
         # fairseq-train joins train, train1 and so on to one training set
         dataset = task.load_dataset(split, combine=split == "train", need_labels=False)
@@ -98,6 +99,11 @@ def encode(data: DataFolder, args: argparse.Namespace, sizes: dict[str, Any]) ->
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
+    check_there("--backbone", args.backbone)
+    check_there("DATA-bin", *args.data)
+    from . import plugin  # noqa: F401  here, as torch and fairseq take seconds to import
+    from .saving.backbone_file import backbone_path, read_backbone
+
     sizes = read_backbone(backbone_path(args.backbone)).sizes
     for path in args.data:
         encode(DataFolder(Path(path)), args, sizes)

@@ -3,12 +3,11 @@
 import argparse
 import contextlib
 import logging
+import os
 from collections.abc import Iterator
 
-from preprocess.errors import InputError, command_line
-
-__all__ = ["PREPROCESS", "InputError", "ModelFault", "ModelLost"]
-__all__ += ["command_parser", "logged_command", "reading_data", "refused"]
+from preprocess.errors import InputError as InputError
+from preprocess.errors import command_line
 
 PREPROCESS = "preprocess it again (README: data)"
 
@@ -26,18 +25,38 @@ def refused(argument: str, problem: str) -> InputError:
     return InputError(f"`{argument}` {problem}")
 
 
+def level(name: str) -> str:
+    """Show messages from this level on; for argparse."""
+    logging.getLogger().setLevel(name.upper())
+    return name
+
+
+def add_log_level(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--log-level", type=level, choices=("debug", "info", "warning"), help="messages on stderr (default: warning)")
+
+
 def command_parser(name: str, doc: str | None, example: str) -> argparse.ArgumentParser:
     """Return the parser of ``python -m fairseq_idpg.NAME``; its module's docstring describes it up to a colon."""
     description = (doc or "").split(":")[0]
-    return argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         f"python -m fairseq_idpg.{name}", description=description, epilog=f"example: %(prog)s {example}"
     )
+    add_log_level(parser)
+    return parser
+
+
+def check_there(option: str, *paths: str | None) -> None:
+    """Raise InputError where nothing stands at a path that is given."""
+    for path in paths:
+        if path is not None and not os.path.exists(path):
+            raise InputError(f"{option} {path} does not exist: give the path of one that does")
 
 
 @contextlib.contextmanager
-def logged_command(level: int = logging.INFO) -> Iterator[None]:
-    """Run a command of this package: messages go to stderr, bad input becomes one line, see ``command_line``."""
-    logging.basicConfig(level=level)
+def logged_command() -> Iterator[None]:
+    """Run a command of this package: warnings go to stderr, bad input becomes one line, see ``command_line``."""
+    logging.basicConfig(level=logging.WARNING)
     with command_line("fairseq_idpg"):
         yield
 

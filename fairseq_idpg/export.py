@@ -14,17 +14,7 @@ from pathlib import Path
 
 from preprocess.writing import new_folder
 
-from .backbone.weights import ENCODER, STACK
-from .errors import InputError, command_parser, logged_command
-from .inference.load import recorded
-from .methods.registry import find_preset
-from .models.config import fill_method_options, open_options
-from .models.size import method_of
-from .saving.configuration import as_options, buildable, check_is_ours
-from .saving.reading import load_state, read_file
-from .saving.shared_folder import CARD, CONFIG, FILES, SECTIONS, TENSORS, card_text, use_lines, write_shared
-from .saving.tensors import EXTRA_STATE, FINGERPRINT, as_digest
-from .training.run_facts import beside, run_facts, versions
+from .errors import InputError, check_there, command_parser, logged_command
 
 
 def export(
@@ -41,6 +31,20 @@ def export(
     Raise InputError for any other file, or where something stands at ``folder``.
     """
     what, target = f"checkpoint {checkpoint}", Path(os.path.abspath(folder))
+    check_there("checkpoint", checkpoint)
+    # here, as torch and fairseq take seconds to import
+    from . import plugin  # noqa: F401
+    from .backbone.weights import ENCODER, STACK
+    from .inference.load import recorded
+    from .methods.registry import find_preset
+    from .models.config import fill_method_options, open_options
+    from .models.size import method_of
+    from .saving.configuration import as_options, buildable, check_is_ours
+    from .saving.reading import load_state, read_file
+    from .saving.shared_folder import CARD, FILES, SECTIONS, card_text, write_shared
+    from .saving.tensors import EXTRA_STATE, FINGERPRINT, as_digest
+    from .training.run_facts import beside, run_facts, versions
+
     check_target(target, overwrite)
     state = read_file(checkpoint, "checkpoint")
     check_is_ours(state, what)
@@ -97,6 +101,8 @@ def export(
 
 def check_target(target: Path, overwrite: bool) -> None:
     """Raise InputError where something stands that must not be replaced."""
+    from .saving.shared_folder import CARD, CONFIG, TENSORS
+
     if not os.path.lexists(target):
         return
     names = {entry.name for entry in target.iterdir()} if target.is_dir() else {""}
@@ -123,6 +129,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths)
+    from .saving.shared_folder import use_lines
+
     size = sum(file.stat().st_size for file in Path(args.folder).iterdir())
     print(f"{args.folder}: {size / 1000:,.0f} kB. Use it in Python, or at the command line:")
     print(*use_lines(args.folder, pairs).values(), sep="\n")

@@ -26,12 +26,8 @@ from preprocess.errors import shown
 from preprocess.flags import flag_name, named_path
 from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
 
-from .errors import InputError, command_parser, logged_command
+from .errors import InputError, check_there, command_parser, logged_command
 from .inference.files import FORMATS, JSON_FORM, TextFile, Writer, standard_output
-from .inference.folder import load_on_folder, predict_split, questions_of
-from .inference.load import open_checkpoint, open_many
-from .inference.many import ManyTasks
-from .inference.predictor import Predictor
 
 CHUNK = 8192  # texts that are sorted by length together
 SHOWN = 5  # numbers of lines without an example
@@ -83,8 +79,17 @@ def naming_options(args: argparse.Namespace) -> Iterator[None]:
         raise InputError(message) from None
 
 
-def open_model(args: argparse.Namespace) -> Predictor | ManyTasks:
-    """Return the model of --path, or the tasks of several; a model with a name is a task, too."""
+def check_files(args: argparse.Namespace) -> None:
+    """Raise InputError where the file of --path or --backbone is missing."""
+    check_there("--path", *(name_and_path(path)[1] for path in args.path))
+    check_there("--backbone", args.backbone)
+
+
+def open_model(args: argparse.Namespace) -> Any:
+    """Return the ``Predictor`` of --path, or ``ManyTasks`` of several; a model with a name is a task, too."""
+    from . import plugin  # noqa: F401  here, as torch and fairseq take seconds to import
+    from .inference.load import open_checkpoint, open_many
+
     options = {name: getattr(args, name) for name in READING}
     options["device"] = "cpu" if args.cpu else None
     (name, path), *others = map(name_and_path, args.path)
@@ -141,6 +146,7 @@ def check(args: argparse.Namespace) -> None:
             f"--text {args.text} is {kind} by its name, and a whole line of it would be taken for a sentence: give "
             f"{remedy}"
         )
+    check_files(args)
 
 
 def check_out(args: argparse.Namespace, model: Any, encoder_files: Iterable[Path] = ()) -> None:
@@ -170,7 +176,7 @@ def predict_texts(args: argparse.Namespace) -> None:
     if form not in FORMATS:
         raise InputError(f"--out {args.out}: give it the suffix .{', .'.join(FORMATS)}, or give --format")
     model = open_model(args)
-    for task in model.tasks.values() if isinstance(model, ManyTasks) else [model]:
+    for task in getattr(model, "tasks", {"": model}).values():
         check_out(args, task.model, task.text.encoder.files)
     start = time.perf_counter()
     output: Any = contextlib.nullcontext(standard_output()) if args.out is None else open_output(args.out, "--out")
@@ -189,6 +195,9 @@ def predict_texts(args: argparse.Namespace) -> None:
 def predict_folder(args: argparse.Namespace) -> None:
     split = "test" if args.split is None else args.split
     check_output(args.out, "--out")
+    from . import plugin  # noqa: F401
+    from .inference.folder import load_on_folder, predict_split, questions_of
+
     changed = {"backbone": args.backbone} if args.backbone else {}
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
     with naming_options(args):

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from preprocess.errors import shown
 from preprocess.flags import flag_name
 
-from .errors import InputError, logged_command
-from .predict import add_model_options, add_reading_options, open_model
+from .errors import InputError, command_parser, logged_command
+from .predict import add_model_options, add_reading_options, check_files, open_model
 
 LIMITS = {  # option -> its least and its largest value
     **dict.fromkeys(("batch_size", "max_texts", "max_bytes", "max_queue"), (1, 2**31)),
@@ -33,11 +33,8 @@ LIMITS = {  # option -> its least and its largest value
 
 
 def build_parser() -> argparse.ArgumentParser:
-    title, _, rest = (__doc__ or "").partition("\n")
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        "python -m fairseq_idpg.serve", description=title.split(":")[0], epilog=rest, formatter_class=form
-    )
+    parser = command_parser("serve", __doc__, "")
+    parser.epilog, parser.formatter_class = (__doc__ or "").partition("\n")[2], argparse.RawDescriptionHelpFormatter
     add_model_options(parser)
     add_reading_options(parser)
     add = parser.add_argument_group("the server").add_argument
@@ -83,6 +80,8 @@ def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> set[
 
 def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     """Answer until a signal comes, and then the requests that were accepted before."""
+    from . import plugin  # noqa: F401  here, as torch and fairseq take seconds to import
+
     try:
         from .serving.app import Metrics, build_app
         from .serving.batching import Batcher
@@ -124,6 +123,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         value = getattr(args, name)
         if not least <= value <= most:
             raise InputError(f"{flag_name(name)} {value}: give {least} to {most}")
+    check_files(args)
     with bind(args.host, args.port) as bound:
         serve(args, bound)
 

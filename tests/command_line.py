@@ -25,7 +25,7 @@ def uncaught() -> Iterator[None]:
     """What the interpreter does with an error that nobody catches; multiprocessing does something else."""
     try:
         yield
-    except Exception:
+    except (Exception, KeyboardInterrupt):
         sys.excepthook(*sys.exc_info())
         sys.exit(1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_idpg import count
 from fairseq_idpg.methods.registry import PRESETS
@@ -32,6 +33,7 @@ def test_backbone_is_what_the_encoder_has():
 def test_command(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["count", "--arch", "roberta_idpg_minilm"])
     count.main()
+    assert {*count.ARCHITECTURES} == {name for name in ARCH_MODEL_REGISTRY if name.startswith("roberta_idpg")}
     lines = capsys.readouterr().out.splitlines()
     shares = [float(re.search(r"([\d.]+)%", line)[1]) for line in lines[1:]]
     assert len(shares) == len(PRESETS) and shares == sorted(shares)

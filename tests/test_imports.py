@@ -24,7 +24,8 @@ BELOW = {  # folder: those that it may import
 }
 LAYERS = (  # of fairseq_idpg: each imports those in front of it alone; the commands, which lie flat there, stand above
     *("errors", "names", "divergence", "optim", "metrics", "out_of_memory", "backbone", "saving"),
-    *("representations", "methods", "models", "criterions", "tasks", "training", "inference", "serving", "analysis"),
+    *("representations", "methods", "models", "criterions", "tasks", "training", "inference", "plugin", "serving"),
+    "analysis",
 )
 BACK = {"fairseq_idpg/in_python.py: checkpoints.convert_hf.convert"}  # when it is called: ``train`` converts a backbone
 UPWARD = {  # when it is called: fairseq asks a model's class for what stands above the models

@@ -23,7 +23,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from preprocess.data_folder import DataFolder
-from preprocess.flags import aligned, named_path
+from preprocess.flags import aligned
 from preprocess.stats import draw_bars
 from preprocess.tasks import TASKS
 from preprocess.writing import check_apart, check_output, check_replaces_nothing, new_file, write_output
@@ -36,10 +36,9 @@ from ..out_of_memory import put_on, usual_device
 from ..representations.kinds import GLOVE
 from ..tasks.dataset import PromptedDataset, by_length, place_prompts, unlabelled
 from ..tasks.folder import check_files, check_labels, read_sentences, sentence_lengths
-from ..tasks.positions import SINGLE_POSITIONS, check_position
+from ..tasks.positions import check_position
 from ..training.arguments import parse_overrides
 
-EXAMPLE = "STS-B-bin --path idpg.pt --baseline fine-tuning.pt --out cosines.pdf"
 TOP = (100, 200, 300)  # the paper's
 LARGEST = 2**16  # of groups, and of a batch
 HIGHEST = TASKS["STS-B"].scale  # scores are shown from 0 to this
@@ -238,30 +237,6 @@ def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
     if len(set(names)) < len(names):
         names[1] += ", baseline"
     return dict(zip(names, loaded))
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("data", metavar="DATA-bin", help="binarized folder of pairs with scores, such as STS-B's")
-    add("--path", required=True, metavar="FILE", help="checkpoint of the model with prompts")
-    other = parser.add_mutually_exclusive_group()
-    other.add_argument("--baseline", metavar="FILE", help="checkpoint to compare with, such as one of fine-tuning")
-    other.add_argument("--backbone", metavar="FILE", help="compare with this model.pt as it is, not fine-tuned")
-    add("--split", default="valid", help="default: valid")
-    add("--top-k", type=int, nargs="+", action="extend", metavar="K", help=f"default: {' '.join(map(str, TOP))}")
-    add("--groups", type=int, default=5, metavar="N", help="groups of gold scores (default: 5)")
-    place = (
-        "where the prompt stands in a single sentence (default: what the checkpoint's own corresponds to: 0 and 2, in "
-        "front of a sentence: 0; 1 and 3, in front of its </s>: 1; 4: 4)"
-    )
-    add("--prompt-position", type=int, choices=SINGLE_POSITIONS, help=place)
-    largest = f"what the largest score, {HIGHEST:g}, is in the folder's label files (default: 1)"
-    add("--largest-score", type=float, default=1.0, metavar="S", help=largest)
-    add("--out", type=named_path, metavar="FILE", help="bar plot: .png, .svg or .pdf")
-    add("--json", type=named_path, metavar="FILE", help="the numbers, with all cosines and scores")
-    add("--batch-size", type=int, default=64, metavar="N", help="sentences at a time (default: 64)")
-    add("--model-overrides", metavar="DICT", help="as of fairseq-validate: \"{'backbone': 'NEW/model.pt'}\"")
-    add("--cpu", action="store_true", help="do not use a GPU")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -12,8 +12,6 @@ import torch
 from torch import Tensor
 
 from preprocess.data_folder import DataFolder
-from preprocess.encoders import ENCODERS
-from preprocess.flags import named_path
 
 from ..errors import InputError
 from ..inference.load import LoadedModel, load_trained
@@ -23,7 +21,6 @@ from ..methods.prompts.base import PREFIX, PromptMethod
 from ..methods.registry import find_preset
 from ..training.arguments import parse_overrides
 
-EXAMPLE = "idpg.pt --data STS-B-bin --examples 5"
 REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or prompt-tuning"
 
 
@@ -56,22 +53,6 @@ def generated_sections(
     rows = next(rows for layer, rows in seen if layer == args.layer)
     texts = [" | ".join(vocabulary.text(part[i][:-1].tolist()).strip() for part in sentences) for i in first]
     return list(zip(texts, rows))
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("checkpoint", metavar="CHECKPOINT.pt", help="checkpoint of a model with prompts in the input")
-    add("--dict", type=named_path, metavar="FILE|DATA-bin", help="dictionary of the backbone (default: that of --data)")
-    add("--bpe", choices=list(ENCODERS), help="encoder of the symbols (default: what the folder was made with)")
-    add("--vocab", type=named_path, metavar="DIR", help="folder of the encoder's files")
-    add("--top", type=int, default=5, metavar="N", help="words for each row (default: 5)")
-    layer = "whose prompt (default: 0); above 0 it enters hidden states, not words"
-    add("--layer", type=int, default=0, metavar="L", help=layer)
-    data = "show the prompts generated from the first examples of this folder"
-    add("--data", type=named_path, metavar="DATA-bin", help=data)
-    add("--split", default="valid", help="default: valid")
-    add("--examples", type=int, default=3, metavar="N", help="how many (default: 3)")
-    add("--model-overrides", metavar="DICT", help="as of fairseq-validate: \"{'backbone': 'NEW/model.pt'}\"")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,5 +1,7 @@
 """Read files of sentences, hold predictions, and write files of predictions."""
 
+from __future__ import annotations
+
 import contextlib
 import io
 import json
@@ -9,9 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, NamedTuple
-
-from torch import Tensor
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from preprocess.build import LONGEST_CHUNK
 from preprocess.readers import distinct, is_text
@@ -19,6 +19,9 @@ from preprocess.sources import Source
 from preprocess.splits import CSV_QUOTED
 
 from ..errors import InputError
+
+if TYPE_CHECKING:  # torch takes seconds to import
+    from torch import Tensor
 
 logger = logging.getLogger(__name__)
 

@@ -8,17 +8,20 @@ import functools
 import logging
 import os
 import sys
+import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.file_io import PathManager
 from fairseq.optim import AMPOptimizer, FairseqOptimizer
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
-from omegaconf import OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from torch.multiprocessing import ProcessRaisedException
 from torch.optim import Optimizer
 
@@ -26,6 +29,8 @@ from preprocess.errors import InputError, end_at_once, find_input_error, one_lin
 from preprocess.writing import check_output
 
 from ..divergence import clip_grad_norm
+from ..errors import check_there
+from ..models.roberta_idpg import RobertaIDPGModel
 from ..models.short_form import complete_arguments
 from ..names import TASK
 from ..saving.reading import holds_ours, load_state
@@ -47,6 +52,7 @@ class OwnRun:
 
     validated: str | None = None  # the checkpoint that fairseq-validate was asked for
     training = False  # whether a training of ours looks for the checkpoint that it begins with
+    interrupted: str | None = None  # what Ctrl-C says
 
 
 def install() -> None:
@@ -68,9 +74,10 @@ def install() -> None:
     - ``convert_namespace_to_omegaconf`` of fairseq-train and fairseq-validate, the first that sees all arguments: it
       evaluates --model-overrides, and validates in a process for each GPU, whose batches may differ in number.
     - ``fairseq_cli.train.train``: a training that has ended, started again, makes one more update and saves it.
-    - ``sys.excepthook``, if one of fairseq's commands runs in this process: bad input ends in one line.
+    - ``sys.excepthook``, if one of fairseq's commands runs in this process: bad input and Ctrl-C end in one line.
 
-    And four methods of torch's optimizers, see ``import_no_compiler``.
+    And four methods of torch's optimizers, see ``import_no_compiler``. A filter leaves whole configurations and models
+    of ours out of the log.
     """
     import_no_compiler()
     _replace(PathManager, "copy", copy_whole)
@@ -81,6 +88,8 @@ def install() -> None:
     for command in resuming.loaded_commands("convert_namespace_to_omegaconf"):
         _replace(command, "convert_namespace_to_omegaconf", _convert)
         _replace(sys, "excepthook", _say)
+    for name in ("fairseq_cli.train", "fairseq_cli.validate"):
+        logging.getLogger(name).addFilter(_is_short)
     for command in resuming.loaded_commands("should_stop_early"):
         _replace(command, "train", _train)
 
@@ -91,6 +100,13 @@ def _replace(owner: Any, name: str, ours: Callable) -> None:
     if getattr(theirs, "func", None) is not ours:
         replacement = functools.partial(ours, theirs)
         setattr(owner, name, staticmethod(replacement) if isinstance(owner, type) else replacement)
+
+
+def _is_short(record: logging.LogRecord) -> bool:
+    """Return False for a whole configuration or model of ours, unless FAIRSEQ_IDPG_LOG=debug asks for these."""
+    whole = record.msg
+    ours = isinstance(whole, RobertaIDPGModel) or (isinstance(whole, DictConfig) and whole.task._name == TASK)
+    return not ours or os.environ.get("FAIRSEQ_IDPG_LOG") == "debug"
 
 
 def _bind(owner: Any, name: str, ours: Callable) -> None:
@@ -259,31 +275,38 @@ def _step_of_amp(step: Callable, optimizer: AMPOptimizer) -> None:
 
 
 def _convert(convert: Callable, args: Any) -> Any:
-    OwnRun.validated = None
+    OwnRun.validated = OwnRun.interrupted = None
     if getattr(args, "task", None) != TASK:
         return convert(args)
     end_at_once()
     complete_arguments(args)
     check_arguments(args)
+    OwnRun.interrupted = "interrupted"
     if trains(args):
+        OwnRun.interrupted += f"; the same command goes on from the last checkpoint in --save-dir {args.save_dir}"
+        if args.restore_file != CheckpointConfig.restore_file:
+            OwnRun.interrupted += " without --restore-file"
         # fairseq opens these only after it has read the data
         for option, path in {"--save-dir": os.path.join(args.save_dir, LOCK), "--log-file": args.log_file}.items():
             if path:
                 check_output(Path(path), option)
     else:
-        if not args.path or not os.path.exists(args.path):
-            raise InputError(f"--path {args.path} is not a file: give a checkpoint that fairseq-train saved")
+        check_there("--path", str(args.path))
         OwnRun.validated = args.path
         parse_overrides(args.model_overrides)  # fairseq evaluates it as Python next
         if args.distributed_init_method is None:
             args.distributed_world_size = 1
-    return convert(args)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # hydra's, of what fairseq calls
+        return convert(args)
 
 
 def _say(show_traceback: Callable, kind: Any, error: BaseException, trace: Any) -> None:
-    """Print one line for bad input that this process met, or one that it started."""
+    """Print one line for an interruption of our run, or for bad input that this process or one it started met."""
     if isinstance(error, ProcessRaisedException):
         line = find_input_error(str(error))
+    elif isinstance(error, KeyboardInterrupt):
+        line = OwnRun.interrupted if "cli_main" in {each.name for each in traceback.extract_tb(trace)} else None
     else:
         # fairseq's trainer wraps any error of a checkpoint in another one
         line = next((str(each) for each in (error, error.__context__) if isinstance(each, InputError)), None)

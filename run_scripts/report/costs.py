@@ -5,7 +5,6 @@ All but the tables of parameters raise InputError as ``take_runs`` does.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -55,16 +54,8 @@ def only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
     return found[0]
 
 
-def counter() -> Any:
-    """Import what counts parameters, which loads torch and fairseq."""
-    logging.basicConfig()  # before that of fairseq, which would send messages of all libraries to the terminal
-    from fairseq_idpg import count
-
-    return count
-
-
 def _counted(arch: str) -> dict[str, int]:
-    count = counter()
+    from fairseq_idpg import count, plugin  # noqa: F401  torch and fairseq, which other tables do without
     from fairseq_idpg.models.config import SIZES
 
     return {row.preset: row.own or row.of_backbone for row in count.counts(arch)} if arch in SIZES else {}
@@ -106,7 +97,10 @@ def methods_table(results: Results, choice: Choice) -> Table:
         choice = replace(choice, tasks=tuple(filter({run["task"] for run in done}.__contains__, TASKS)))
     scope = take_runs(results, choice)
     rows = {name: row for (_, name), row in scope.rows("k", "row").items()}
-    presets = list(counter().PRESETS)  # methods that are joined by + come last
+    from fairseq_idpg import plugin  # noqa: F401
+    from fairseq_idpg.methods.registry import PRESETS
+
+    presets = list(PRESETS)  # methods that are joined by + come last
     of_row = {run["row"]: run.get("method") or run["row"] for run in scope.done}
     places = {row: presets.index(of) if of in presets else len(presets) for row, of in of_row.items()}
     names = sorted(choice.pick(rows), key=places.__getitem__)
@@ -209,13 +203,15 @@ def seconds_text(value: float | None) -> str:
 
 def parameter_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
     """Return parameters counted by building the modules, and the paper's, for each architecture."""
+    from fairseq_idpg import count
+
     groups = []
     rows: dict[str, dict[str, Any]] = spec["counts"]
     for name in choice.pick(rows):
         row, lines = rows[name], []
         options = {option.replace("-", "_"): value for option, value in row.get("options", {}).items()}
         for arch in (key for key in row if key.startswith("roberta_idpg")):
-            found = counter().count_preset(arch, row["method"], **options)
+            found = count.count_preset(arch, row["method"], **options)
             ours, theirs = found.own or found.of_backbone, row[arch]
             lines.append([name, arch, f"{ours:,}", f"{theirs:,}", f"{ours / theirs - 1:+.1%}"])
         groups.append(lines)

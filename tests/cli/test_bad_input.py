@@ -34,6 +34,15 @@ def test_what_is_no_backbone(trained, pairs, tmp_path):
     assert "holds prompts only" in refuse(pairs, tmp_path / "run", "--backbone", prompts)
 
 
+def test_a_mistake_is_all_that_is_said(pairs, tmp_path, monkeypatch):
+    """Without warnings of hydra and the configuration, which can be asked for."""
+    options = ["--backbone", "nowhere.pt", "--max-update", 2]
+    ended = train(pairs, tmp_path, *options, succeed=False, forked=True)
+    assert ended.output.startswith("fairseq_idpg: ") and len(ended.output.splitlines()) == 1
+    monkeypatch.setenv("FAIRSEQ_IDPG_LOG", "debug")
+    assert "'distributed_world_size': " in train(pairs, tmp_path, *options, succeed=False).output
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
 import pytest
 import torch
@@ -17,10 +18,10 @@ from tests.folders import same_tensors, train
 START = folders.command_line  # as it is in the process of the tests
 
 
-def dies_the_second_time(calls: list[int]) -> None:
+def dies_the_second_time(calls: list[int], number: int = signal.SIGKILL) -> None:
     calls.append(1)
     if len(calls) == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), number)
 
 
 def killed_while_writing(*command) -> None:
@@ -39,17 +40,24 @@ def killed_while_writing(*command) -> None:
     START(*command)
 
 
-def killed_between(*command) -> None:
+def killed_between(*command, number: int = signal.SIGKILL) -> None:
     """Runs the command, which kills itself between its best and its last checkpoint."""
     replace, calls = os.replace, []
 
     def before_last(source, target):
         if str(target).endswith("checkpoint_last.pt"):
-            dies_the_second_time(calls)
+            dies_the_second_time(calls, number)
         replace(source, target)
 
     os.replace = before_last
     START(*command)
+
+
+def test_ctrl_c_says_how_to_go_on(pairs, backbone, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "command_line", partial(killed_between, number=signal.SIGINT))
+    ended = train(pairs, tmp_path, "--backbone", backbone, "--max-epoch", 3, succeed=False, forked=True)
+    said = f"fairseq_idpg: interrupted; the same command goes on from the last checkpoint in --save-dir {tmp_path}"
+    assert ended.last_line == said and "Traceback" not in ended.output
 
 
 @pytest.mark.parametrize("kill", [killed_while_writing, killed_between])

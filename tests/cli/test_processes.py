@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 from tests.command_line import until
@@ -84,3 +85,17 @@ def test_two_launches_of_torchrun_train_as_one_process(pairs, backbone, tmp_path
     for name, value in one.items():
         if torch.is_tensor(value) and value.is_floating_point():
             torch.testing.assert_close(two[name], value, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["predict", "serve", "export", "encode", "count", "analysis"])
+def test_commands_start_without_torch(name, tmp_path):
+    """As ``python -m`` and as an installed script, up to --help; predict up to a file that is missing, too."""
+    script = tmp_path / f"idpg-{name}"
+    script.write_text(f"import runpy; runpy.run_module('fairseq_idpg.{name}', run_name='__main__')")
+    commands = [("-m", f"fairseq_idpg.{name}", "--help"), (script, "--help")]
+    if name == "predict":
+        commands.append((*commands[0][:2], "--path", "gone.pt", "--text", "-"))
+    for command in commands:
+        ended = python("-X", "importtime", *command, PYTHONPATH=str(ROOT))
+        assert ended.returncode == ("gone.pt" in command) and "argparse" in ended.stderr
+        assert "torch" not in ended.stderr

@@ -124,6 +124,7 @@ def test_it_listens_on_loopback(one):
 
 
 def test_a_checkpoint_that_cannot_be_loaded(tmp_path):
+    (tmp_path / "no.pt").touch()
     running = Command("--path", tmp_path / "no.pt", "--port", 0)
     assert running.port == 0 and running.ended() == 1
     assert running.said.splitlines()[-1].startswith(f"fairseq_idpg: --path {tmp_path / 'no.pt'} is not a fairseq")
@@ -138,9 +139,9 @@ def test_bad_input(one, monkeypatch):
         (["--window", "nan"], "--window nan"),
     ):
         with pytest.raises(SystemExit, match=named):
-            serve.main(["--path", "x.pt", *map(str, options)])
+            serve.main(["--path", __file__, *map(str, options)])
     for name in [name for name in sys.modules if name.startswith("fairseq_idpg.serving")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
     with pytest.raises(SystemExit, match="the server needs starlette.*: pip install .* starlette uvicorn"):
-        serve.main(["--path", "x.pt", "--port", "0"])
+        serve.main(["--path", __file__, "--port", "0"])

@@ -47,6 +47,7 @@ class Table:
     groups: list[list[list[str]]]
     notes: list[str]  # three at most
     more: list[str] = field(default_factory=list)  # further notes, for --notes
+    scores: int = 0  # number of columns behind the names in which the highest number is the best
 
     @property
     def lines(self) -> list[list[str]]:
@@ -92,28 +93,47 @@ def markdown(table: Table) -> str:
 
 
 def _in_latex(text: str) -> str:
-    return re.sub(r"^-(?=\d)", "$-$", text.translate(LATEX_SIGNS))
+    return re.sub(r"^-(?=\d)", "$-$", text.replace("**", "\0").translate(LATEX_SIGNS)).replace("\0", "$^{**}$")
+
+
+def _best_cells(table: Table) -> set[tuple[int, int]]:
+    """Return (line, column) of the highest scores of each K and of each kind of values, without differences."""
+    found: dict[tuple[str, ...], list[tuple[float, int, int]]] = {}
+    for number, line in enumerate(table.lines):
+        names = [name for title, name in zip(table.header, line[: table.names]) if title != "method"]
+        for column in range(table.names, table.names + table.scores):
+            score = re.match(r"\d+\.\d", line[column])
+            if score and "difference" not in names:
+                found.setdefault((*names, str(column)), []).append((float(score[0]), number, column))
+    return {(line, column) for cells in found.values() for score, line, column in cells if score == max(cells)[0]}
 
 
 def latex(table: Table) -> str:
     """Return a ``table*`` that is at most as wide as the page; it needs the packages booktabs and graphicx."""
     columns = "l" * table.names + "r" * (len(table.header) - table.names)
-    head, *body = (" & ".join(map(_in_latex, line)) + r" \\" for line in (table.header, *table.lines))
-    lines = [r"\toprule", head, r"\midrule", *_apart(body, table, r"\addlinespace"), r"\bottomrule"]
-    tabular = "\n".join(lines)
+    best = _best_cells(table)
+    lines = [[_in_latex(cell) for cell in line] for line in table.lines]
+    for line, column in best:
+        lines[line][column] = rf"\textbf{{{lines[line][column]}}}"
+    head, *body = (" & ".join(line) + r" \\" for line in (map(_in_latex, table.header), *lines))
+    rows = [r"\toprule", head, r"\midrule", *_apart(body, table, r"\addlinespace"), r"\bottomrule"]
+    tabular = "\n".join(rows)
+    # LaTeX numbers the table itself, so "Table 3: words" becomes the words and the label.
+    caption = re.sub(r"^Table \w+: ", "", table.title)
+    label = re.sub(r"\W+", "-", caption.lower()).strip("-_")
+    notes = "".join(f"% {escaped(note)}\n" for note in table.notes)
     return rf"""% \usepackage{{booktabs,graphicx}}
 \begin{{table*}}
 \centering
 \footnotesize
 \setlength{{\tabcolsep}}{{3pt}}
-\caption{{{_in_latex(table.title)}}}
+\caption{{{_in_latex(caption)}}}
+\label{{tab:{label}}}
 \resizebox{{\ifdim\width>\linewidth\linewidth\else\width\fi}}{{!}}{{\begin{{tabular}}{{{columns}}}
 {tabular}
 \end{{tabular}}}}
-\par\smallskip
-\parbox{{\linewidth}}{{{" ".join(f"{_in_latex(note)}." for note in table.notes)}}}
 \end{{table*}}
-"""
+{notes}"""
 
 
 def comma_separated(table: Table) -> str:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from preprocess.errors import InputError, command_line, escaped
@@ -130,7 +131,9 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
         table = replace(table, notes=[*table.notes, *table.more])
     if chart and out and out.suffix.lower() in IMAGES:
         with new_file(out) as work:
-            save(replace(chart, table=table), work)
+            save(chart, work)
+        caption = [table.title, *table.notes]
+        write_output(Path(f"{out}.txt"), "".join(f"{escaped(line)}\n" for line in caption), "--out")
         print(f"saved: {out}", file=sys.stderr)
         if args.format is None:
             return

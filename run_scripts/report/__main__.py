@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from preprocess.errors import InputError, command_line, escaped
@@ -133,7 +132,7 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
         with new_file(out) as work:
             save(chart, work)
         caption = [table.title, *table.notes]
-        write_output(Path(f"{out}.txt"), "".join(f"{escaped(line)}\n" for line in caption), "--out")
+        write_output(out.with_suffix(".txt"), "".join(f"{escaped(line)}\n" for line in caption), "--out")
         print(f"saved: {out}", file=sys.stderr)
         if args.format is None:
             return

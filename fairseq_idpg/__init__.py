@@ -29,7 +29,7 @@ COMMANDS = ("predict", "serve", "export", "encode", "count", "analysis", "prepro
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module(f"{__name__}.plugin"), name)
+        return getattr(import_module(f"{__name__}.{'in_python' if name == 'train' else 'plugin'}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -42,4 +42,7 @@ def _starts_command() -> bool:
 
 
 if not _starts_command():
-    from .plugin import RobertaIDPGModel, load, train
+    # it finds whether the installed fairseq can be used, and goes first
+    from .plugin import RobertaIDPGModel, load  # isort: split
+
+    from .in_python import train

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from preprocess.errors import InputError, command_line
+from preprocess.errors import InputError, command_line, escaped
 from preprocess.flags import flag_name, named_path
 from preprocess.tasks import find_task
 from preprocess.writing import check_replaces_nothing, new_file, write_output
@@ -130,7 +130,9 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
         table = replace(table, notes=[*table.notes, *table.more])
     if chart and out and out.suffix.lower() in IMAGES:
         with new_file(out) as work:
-            save(replace(chart, table=table), work)
+            save(chart, work)
+        caption = [table.title, *table.notes]
+        write_output(out.with_suffix(".txt"), "".join(f"{escaped(line)}\n" for line in caption), "--out")
         print(f"saved: {out}", file=sys.stderr)
         if args.format is None:
             return
@@ -142,6 +144,11 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
     if out is None:
         print(text, end="")
     else:
+        if (
+            form == "latex" and out.suffix
+        ):  # notes beside the table; a device such as /dev/stdout has no place beside it
+            write_output(out.with_suffix(".notes.txt"), "".join(f"{escaped(note)}\n" for note in table.notes), "--out")
+            text = FORMATS[form](replace(table, notes=[]))
         write_output(out, text, "--out")
         print(f"saved: {out}", file=sys.stderr)
 

@@ -46,7 +46,7 @@ def average_text(row: RowScores, tasks: Collection[str]) -> str:
 
 
 def axis_label(tasks: Collection[str]) -> str:
-    return f"mean test score over {len(tasks)} task{'s' * (len(tasks) > 1)} (x100)"
+    return f"mean test score {f'over {len(tasks)} tasks' if len(tasks) > 1 else 'on ' + ''.join(tasks)} (x100)"
 
 
 def known_points(places: Iterable[Any], scores: Iterable[float | None]) -> list[Point]:

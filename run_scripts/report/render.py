@@ -6,7 +6,6 @@ import csv
 import io
 import itertools
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +46,7 @@ class Table:
     groups: list[list[list[str]]]
     notes: list[str]  # three at most
     more: list[str] = field(default_factory=list)  # further notes, for --notes
+    scores: int = 0  # number of columns behind the names in which the highest number is the best
 
     @property
     def lines(self) -> list[list[str]]:
@@ -92,28 +92,47 @@ def markdown(table: Table) -> str:
 
 
 def _in_latex(text: str) -> str:
-    return re.sub(r"^-(?=\d)", "$-$", text.translate(LATEX_SIGNS))
+    return re.sub(r"^-(?=\d)", "$-$", text.replace("**", "\0").translate(LATEX_SIGNS)).replace("\0", "$^{**}$")
+
+
+def _best_cells(table: Table) -> set[tuple[int, int]]:
+    """Return (line, column) of the highest scores of each K and of each kind of values, without differences."""
+    found: dict[tuple[str, ...], list[tuple[float, int, int]]] = {}
+    for number, line in enumerate(table.lines):
+        names = [name for title, name in zip(table.header, line[: table.names]) if title != "method"]
+        for column in range(table.names, table.names + table.scores):
+            score = re.match(r"\d+\.\d", line[column])
+            if score and "difference" not in names:
+                found.setdefault((*names, str(column)), []).append((float(score[0]), number, column))
+    return {(line, column) for cells in found.values() for score, line, column in cells if score == max(cells)[0]}
 
 
 def latex(table: Table) -> str:
     """Return a ``table*`` that is at most as wide as the page; it needs the packages booktabs and graphicx."""
     columns = "l" * table.names + "r" * (len(table.header) - table.names)
-    head, *body = (" & ".join(map(_in_latex, line)) + r" \\" for line in (table.header, *table.lines))
-    lines = [r"\toprule", head, r"\midrule", *_apart(body, table, r"\addlinespace"), r"\bottomrule"]
-    tabular = "\n".join(lines)
+    best = _best_cells(table)
+    lines = [[_in_latex(cell) for cell in line] for line in table.lines]
+    for line, column in best:
+        lines[line][column] = rf"\textbf{{{lines[line][column]}}}"
+    head, *body = (" & ".join(line) + r" \\" for line in (map(_in_latex, table.header), *lines))
+    rows = [r"\toprule", head, r"\midrule", *_apart(body, table, r"\addlinespace"), r"\bottomrule"]
+    tabular = "\n".join(rows)
+    # LaTeX numbers the table itself, so "Table 3: words" becomes the words and the label.
+    caption = re.sub(r"^Table \w+: ", "", table.title)
+    label = re.sub(r"\W+", "-", caption.lower()).strip("-_")
+    notes = "".join(f"% {escaped(note)}\n" for note in table.notes)
     return rf"""% \usepackage{{booktabs,graphicx}}
 \begin{{table*}}
 \centering
 \footnotesize
 \setlength{{\tabcolsep}}{{3pt}}
-\caption{{{_in_latex(table.title)}}}
+\caption{{{_in_latex(caption)}}}
+\label{{tab:{label}}}
 \resizebox{{\ifdim\width>\linewidth\linewidth\else\width\fi}}{{!}}{{\begin{{tabular}}{{{columns}}}
 {tabular}
 \end{{tabular}}}}
-\par\smallskip
-\parbox{{\linewidth}}{{{" ".join(f"{_in_latex(note)}." for note in table.notes)}}}
 \end{{table*}}
-"""
+{notes}"""
 
 
 def comma_separated(table: Table) -> str:
@@ -134,9 +153,16 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")  # with 7 colours: 77 styles
 UNLABELLED = "_"  # matplotlib leaves such labels out of legends
 BARS = 0.8  # share of the room between two groups
-CAPTION_WIDTH = 150  # characters for a panel
 COLUMNS = 3
-LEGEND_COLUMNS, LEGEND_LINES, LEGEND_LINE = 3, 5, 0.2  # a panel has room for 5 lines; inches of each further one
+ONE_COLUMN, TWO_COLUMNS, PANEL_HEIGHT = 3.3, 6.8, 2.3  # inches, of a paper's page
+LEGEND_LINE = 0.15  # inches
+STYLE: dict[Any, Any] = {
+    "font.size": 7,
+    "axes.linewidth": 0.5,
+    "lines.linewidth": 0.9,
+    "grid.linewidth": 0.4,
+    "hatch.linewidth": 0.5,
+}
 
 Point = tuple[float | str, float]  # a number, or the name of a group of bars, and a score
 
@@ -181,36 +207,38 @@ def save(chart: Chart, path: Path) -> None:
     import matplotlib
 
     # Text stays text, which is small and can be searched; the same chart gives the same bytes.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "fairseq_idpg"}):
-        draw(chart).savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "fairseq_idpg", **STYLE}):
+        draw(chart).savefig(path, dpi=300, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
 
 
 def draw(chart: Chart) -> Figure:
-    """Draw up to ``COLUMNS`` panels side by side, each with its legend below, and the notes as a caption."""
+    """Draw up to ``COLUMNS`` panels side by side at a paper's size, with one legend below."""
     from matplotlib.figure import Figure  # without pyplot there is neither a window nor global state
 
-    count = min(len(chart.panels), COLUMNS)
-    rows = -(-len(chart.panels) // COLUMNS)
-    lines_of_legend = -(-max(len(panel.series) for panel in chart.panels) // LEGEND_COLUMNS)
-    height = 7.0 + LEGEND_LINE * max(0, lines_of_legend - LEGEND_LINES)
-    figure = Figure(figsize=(8.5 * count, height * rows), layout="constrained")
-    figure.suptitle(chart.table.title)
-    places = figure.subplots(rows, count, squeeze=False).flat
-    for axes, panel in itertools.zip_longest(places, chart.panels):
+    # Four panels stand two by two, so that no cell stays empty.
+    count = 2 if len(chart.panels) == 4 else min(len(chart.panels), COLUMNS)
+    rows = -(-len(chart.panels) // count)
+    labels = {series.label for panel in chart.panels for series in panel.series if series.label}
+    width = ONE_COLUMN if count == 1 else TWO_COLUMNS
+    entries = max(1, int(width / (0.6 + 0.05 * max(map(len, labels), default=0))))  # inches of a handle and a letter
+    height = PANEL_HEIGHT * rows + LEGEND_LINE * -(-len(labels) // entries)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    handles: dict[str, Any] = {}
+    for axes, panel in itertools.zip_longest(figure.subplots(rows, count, squeeze=False).flat, chart.panels):
         if panel is None:
             axes.remove()
             continue
         axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+        axes.title.set_fontsize(8)
         axes.grid(alpha=0.3)
         axes.set_axisbelow(True)
         (_paint_bars if panel.groups else _paint_lines)(axes, panel)
-        if panel.series:
-            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
-            axes.legend(**below, ncols=LEGEND_COLUMNS, fontsize=8, handlelength=4)
-        else:
+        if not panel.series:
             axes.text(0.5, 0.5, "no such runs", ha="center", transform=axes.transAxes)
-    lines = [line for note in chart.table.notes for line in textwrap.wrap(note, CAPTION_WIDTH * count)]
-    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7)
+        for handle, label in zip(*axes.get_legend_handles_labels()):
+            handles.setdefault(label, handle)
+    if handles:
+        figure.legend([*handles.values()], [*handles], loc="outside lower center", ncols=entries, frameon=False)
     return figure
 
 
@@ -227,7 +255,7 @@ def _paint_lines(axes: Any, panel: Panel) -> None:
             color=colour,
             marker=MARKERS[series.style % len(MARKERS)],
             markerfacecolor="none" if series.of_paper else colour,
-            markersize=12 if series.of_paper else 7,
+            markersize=6 if series.of_paper else 3.5,
         )
     if panel.log:
         axes.set_xscale("log")
@@ -245,7 +273,7 @@ def _paint_bars(axes: Any, panel: Panel) -> None:
         look = hatched if series.of_paper else {"facecolor": colour}
         heights = [y for _, y in series.points]
         drawn = axes.bar(places, heights, width=width * 0.95, label=series.label or UNLABELLED, **look)
-        axes.bar_label(drawn, fmt="%.1f", fontsize=7, padding=2)
+        axes.bar_label(drawn, fmt="%.1f", fontsize=5, padding=1)
     heights = [y for series in panel.series for _, y in series.points]
     margin = max(1.0, 0.2 * (max(heights) - min(heights)))
     axes.set_ylim(min(heights) - margin, max(heights) + margin)

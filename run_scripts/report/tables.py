@@ -137,7 +137,7 @@ def score_table(
     notes = [score_note(scope, "ours" if kinds else "scores"), explained[0], *warned]
     header = [*names, *columns, *(f"minus {row}" for row in significance)]
     more = [*explained[1:], *protocol(scope, tasks)]
-    return Table(SCORE_TABLES[number][0], len(names), header, groups, notes, more)
+    return Table(SCORE_TABLES[number][0], len(names), header, groups, notes, more, scores=len(columns))
 
 
 def _differences(

@@ -14,6 +14,14 @@ from .made import report
 TASKS = ("CR", "RTE")
 
 
+def axes_of(found):
+    figure = draw(found)
+    # one column of a paper or two, and no title inside
+    assert not figure.get_suptitle() and figure.get_size_inches()[0] in (3.3, 6.8)
+    assert all(axes.get_xlabel() and "(x100)" in axes.get_ylabel() for axes in figure.axes)
+    return figure.axes
+
+
 def lines(axes, label: str) -> list[tuple[float, float]]:
     (line,) = [line for line in axes.lines if line.get_label() == label]
     return [tuple(map(float, point)) for point in line.get_xydata()]

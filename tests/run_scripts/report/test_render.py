@@ -14,35 +14,36 @@ TABLE = Table(
     2,
     ["method", "values", "CR|MR", "p, x"],
     [
-        [["a", "ours", "91.0±0.5 (n=3)", "<0.001* (n=6)"], ["a", "paper", "-", ""]],
+        [["a", "ours", "91.0±0.5 (n=3)", "<0.001** (n=6)"], ["a", "paper", "-", ""]],
         [["b_c & d", "ours", "missing", "0.074 (n=3)"], ["", "difference", "-1.0", "+0.5"]],
     ],
     ["first: 5% #1", "second_note"],
+    scores=1,
 )
 MARKDOWN = r"""
 **Table 0: 100% of a\_b & c**
 
-| method   | values     |         CR\|MR |            p, x |
-|:---------|:-----------|---------------:|----------------:|
-| a        | ours       | 91.0±0.5 (n=3) | \<0.001\* (n=6) |
-| a        | paper      |              - |                 |
-| b\_c & d | ours       |        missing |     0.074 (n=3) |
-|          | difference |           -1.0 |            +0.5 |
+| method   | values     |         CR\|MR |              p, x |
+|:---------|:-----------|---------------:|------------------:|
+| a        | ours       | 91.0±0.5 (n=3) | \<0.001\*\* (n=6) |
+| a        | paper      |              - |                   |
+| b\_c & d | ours       |        missing |       0.074 (n=3) |
+|          | difference |           -1.0 |              +0.5 |
 
 - first: 5% #1
 - second\_note
 """
 LATEX = r"""
-a & ours & 91.0$\pm$0.5 (n=3) & $<$0.001$^{*}$ (n=6) \\
+a & ours & \textbf{91.0$\pm$0.5 (n=3)} & $<$0.001$^{**}$ (n=6) \\
 a & paper & - &  \\
 \addlinespace
 b\_c \& d & ours & missing & 0.074 (n=3) \\
  & difference & $-$1.0 & +0.5 \\
 \bottomrule
 \end{tabular}}
-\par\smallskip
-\parbox{\linewidth}{first: 5\% \#1. second\_note.}
 \end{table*}
+% first: 5% #1
+% second_note
 """
 
 
@@ -50,6 +51,7 @@ b\_c \& d & ours & missing & 0.074 (n=3) \\
 def test_numbers_are_aligned_signs_escaped_and_groups_apart(form, text):
     expected = text.strip().splitlines()
     found = [line.rstrip() for line in FORMATS[form](TABLE).splitlines()]
+    assert form != "latex" or {r"\caption{100\% of a\_b \& c}", r"\label{tab:100-of-a_b-c}"} <= set(found)
     assert found[-len(expected) :] == expected  # a LaTeX table begins with what does not depend on its cells
 
 

@@ -78,6 +78,7 @@ class Row:
         own: names of its parameters, as checkpoints have them behind ``method.``.
         by_hand: the method written out. A prompt: (module, number of the place, ``Text``) -> rows x d; another:
             (module, layer) -> keywords of ``plain_layer``. None: compared elsewhere.
+        behind_embedding: a prompt's first rows join behind the embedding, where 0 stood among the words.
         added: of a prompt, module -> M x d, added to the word embeddings of the first M tokens.
         folded: numbers that are left of ``count`` once it is trained.
         kept: names of what is saved besides ``own``.
@@ -92,6 +93,7 @@ class Row:
     count: int
     own: str = ""
     by_hand: Callable[..., Any] | None = None
+    behind_embedding: bool = False
     added: Callable[[Any], Tensor] | None = None
     folded: int | None = None
     kept: str = ""
@@ -197,8 +199,16 @@ def plain_features(model: RobertaIDPGModel, ids: Tensor, vector: Tensor | None =
     wide = torch.cat([ids[:1], torch.full((prompt.prompt_length,), 3), ids[1:]])
     added = row.added(prompt)[: len(ids)] if row.added else []
     at = {j + prompt.prompt_length * (j > 0): value for j, value in enumerate(added)}
-    x = plain_embedding(stack, wide, rows(0, words) if prompt.in_input else None, 1, words=at)
+    first = rows(0, words) if prompt.in_input else None
+    zero = torch.zeros_like(first) if row.behind_embedding and prompt.in_input else first
+    x = plain_embedding(stack, wide, zero, 1, words=at)
     text, length, count = text._replace(embedded=x), len(wide), model.args.prompt_length
+
+    def changed(x: Tensor, new: Tensor) -> Tensor:
+        new = new if prompt.insertion == "replace" else new + x[1 : 1 + count]
+        return torch.cat([x[:1], new, x[1 + count :]])
+
+    x = changed(x, first) if first is not None and row.behind_embedding else x
     for i, layer in enumerate(stack.layers):
         prefix = None
         if i in prompt.places and prompt.insertion == "late":
@@ -210,9 +220,7 @@ def plain_features(model: RobertaIDPGModel, ids: Tensor, vector: Tensor | None =
             prefix = keys, values
         x = plain_layer(layer, x, prefix=prefix, **beside(others, i))
         if prompt.in_input and i + 1 in prompt.places:
-            new, slots = rows(i + 1, x), slice(1, 1 + count)
-            new = new if prompt.insertion == "replace" else new + x[slots]
-            x = torch.cat([x[:1], new, x[1 + count :]])
+            x = changed(x, rows(i + 1, x))
     return x[:length]
 
 

@@ -235,16 +235,18 @@ class OpenTransformerEncoder(TransformerEncoder):
             assert injection.words is None and injection.input is None  # no words are embedded
             first, states = start.layer, States(start.x, padding, Origin(words, embed))
 
-        # Late rows join the sequence before a layer; rows of the prompt change behind it.
+        def changed(states: States, below: int) -> States:
+            rows = injection.hidden(below, states)
+            return states if rows is None else states._replace(x=INSERTIONS[injection.insertion](states.x, rows, room))
+
+        # Late rows join the sequence before a layer; rows of the prompt change behind it, and behind the embedding.
+        states = states if first else changed(states, -1)
         hiddens = [states.x] if return_all_hiddens else []
         for layer in islice(self.layers, first, None):
             states = append_rows(states, injection.late(layer.index, states))
             if read is not None and layer.index == len(self.layers) - 1:
                 return {"encoder_out": [self._run(layer, states, injection, read)], "encoder_states": []}
-            states = states._replace(x=self._run(layer, states, injection))
-            rows = injection.hidden(layer.index, states)
-            if rows is not None:
-                states = states._replace(x=INSERTIONS[injection.insertion](states.x, rows, room))
+            states = changed(states._replace(x=self._run(layer, states, injection)), layer.index)
             if return_all_hiddens:
                 hiddens.append(states.x[:length])
 

@@ -123,7 +123,8 @@ class Injection:
         input: rows among the word embeddings, where the task has made room; they have consecutive positions, the
             embedding LayerNorm and dropout as words have. Or a function that makes them from the states of the text's
             word embeddings (``words`` added, without prompt and positions).
-        hidden: (layer, states after it) -> rows for the hidden states at the places of ``input``, or None.
+        hidden: (layer, states after it; -1: after the embedding) -> rows for the hidden states at the places of
+            ``input``, or None.
         insertion: ``add`` the rows of ``hidden`` (the paper's code) or ``replace`` the states by them; ``whole``:
             ``hidden`` gives all states, T x B x d.
         late: (layer, states before it) -> rows that join the sequence before that layer, without position or LayerNorm,

@@ -19,9 +19,7 @@ LEFT_OUT = {
     "lopa_trained": "a second encoder is trained, which is not offered",
     "lopa_add": "a variant without the sigmoid, which is not offered",
     **dict.fromkeys(
-        ("apt_reading", "prefix_propagation", "ptmoe_all", "ptmoe_top1")
-        + ("prefix_propagation_train_dropout", "ptmoe_top1_train_noise", "dp_pos", "dp_pos_noise")
-        + ("dp_pos_released_noise", "dp_pool_pos_noise"),
+        ("apt_reading", "dp_pos", "dp_pos_noise", "dp_pos_released_noise", "dp_pool_pos_noise"),
         "a method that is not here",
     ),
 }

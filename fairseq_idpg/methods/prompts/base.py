@@ -165,8 +165,12 @@ class PromptMethod(Method):
         injection = Injection(input=partial(prompt_at, 0) if self.reads_words else prompt_at(0, None))
         if self.places == (0,):
             return injection
-        # layer l + 1 reads what stands behind layer l
-        return replace(injection, hidden=lambda layer, x: before(layer + 1, x), insertion=self.insertion)
+
+        # layer l + 1 reads what stands behind layer l; layer 0 reads the rows of the input
+        def behind(layer: int, states: States) -> Tensor | None:
+            return None if layer < 0 else before(layer + 1, states)
+
+        return replace(injection, hidden=behind, insertion=self.insertion)
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
         reasons = {}

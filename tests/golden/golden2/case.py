@@ -104,6 +104,10 @@ def read(name: str) -> Case:
     folder = FOLDER if (FOLDER / f"{stem}.npz").is_file() else LATER
     meta = json.loads((folder / f"{stem}.json").read_text())
     case = Case(name, meta["hyper"], meta["cls_index"], _arrays(folder / f"{stem}.npz"))
+    if entered := case.below("entered/"):  # what layers see, counted from 1; ``hidden`` is what leaves those below
+        states = {f"hidden/{int(layer) - 1}": state for layer, state in entered.items()}
+        arrays = {name: value for name, value in {**case.arrays, **states}.items() if name != "prompt"}
+        case = Case(name, case.hyper, case.cls_index, arrays)
     if not arranged:
         return case
     rows = torch.arange(1, 1 + len(case.prompt_slots))

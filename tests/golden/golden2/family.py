@@ -360,6 +360,38 @@ def ipl_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
     return {"method.table": theirs["prompt_embeddings.weight"][None], **ours}
 
 
+# --- prefix propagation: their prompt has the positions 0 to t - 1, which a sentence of ours never has
+
+prefix_propagation_options = options_from("prefix-propagation", prompt_length="t")
+
+
+def propagated_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    table = theirs["embedding.weight"].unflatten(1, (-1, case.arrays["random"].size(1)))
+    return {"method.table": table.transpose(0, 1)}
+
+
+def take_positions_and_masks(model: RobertaIDPGModel, case: Case) -> None:
+    with torch.no_grad():
+        positions = model.get_parameter(f"{STACK}embed_positions.weight")
+        positions[2 : 2 + case.hyper["t"]] = positions[: case.hyper["t"]].clone()
+    if "drop" in case.arrays:
+        masks = iter(case.arrays["drop"].unbind(2))
+        model.method.train().dropout.forward = lambda rows: rows * next(masks)
+
+
+# --- PT-MoE
+
+
+def moe_options(case: Case) -> dict[str, Any]:
+    names = {"prompt_length": "t", "moe_experts": "experts", "moe_rank": "r", "moe_chosen": "top_k"}
+    return options_from("pt-moe", **names)(case)
+
+
+def moe_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    factors = {"method.a": theirs["A"][None], "method.b": theirs["B"][None]}
+    return {**factors, **{f"method.{name}": theirs[name] for name in ("router.weight", "router.bias")}}
+
+
 FAMILIES = (
     Family("plain", lambda case: {"method": "head-only"}, backbone_tensors),
     Family("lora", lora_options, lora_tensors),
@@ -376,6 +408,8 @@ FAMILIES = (
     Family("lopa", lopa_options, lopa_tensors, take_masks),
     Family("adept", adept_options, adept_tensors, take_mask),
     Family("ipl", ipl_options, ipl_tensors),
+    Family("prefix_propagation", prefix_propagation_options, propagated_tensors, take_positions_and_masks),
+    Family("ptmoe", moe_options, moe_tensors, take_noise),
 )
 
 

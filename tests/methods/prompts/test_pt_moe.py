@@ -1,0 +1,38 @@
+"""PT-MoE: the chosen factors written out, noise in training alone."""
+
+import pytest
+
+from fairseq_idpg.errors import InputError
+from tests.contract import Row
+from tests.helpers import logits, pair_batch, tiny_model
+
+
+def by_hand(method, number, text):
+    """The k best of the products times their shares."""
+    shares = method.router(sum(text.words) / len(text.words)).softmax(0)
+    best = sorted(range(len(shares)), key=lambda i: -shares[i])[: method.chosen]
+    return sum(shares[i] * (method.a[number][i] @ method.b[number]) for i in best)
+
+
+CONTRACT = {
+    "pt-moe": Row(
+        41_794,
+        "a b router.weight router.bias",
+        by_hand,
+        variants=({"moe_experts": 3, "moe_chosen": 2, "moe_rank": 2}, {"prompt_layers": "all"}),
+    )
+}
+
+
+def test_noise_is_drawn_once_a_training_pass():
+    model, drawn = tiny_model(method="pt-moe", prompt_layers="all", prompt_length=2), []
+    draw = model.method.draw
+    model.method.draw = lambda values: drawn.append(1) or draw(values)
+    logits(model, pair_batch())
+    logits(model.train(), pair_batch())
+    assert drawn == [1]
+
+
+def test_more_experts_than_there_are():
+    with pytest.raises(InputError, match="--moe-chosen 3"):
+        tiny_model(method="pt-moe", moe_chosen=3)

@@ -114,6 +114,8 @@ class SeenRows(list[LayerRows]):
     def _make(self, slot: str, maker: Any, *at: Any) -> Any:
         made = maker(*at)
         if made is not None:
+            if slot == "hidden" and at[0] < 0:  # rows behind the embedding, where those among the words are 0
+                self.clear()
             # The input's maker is called with (states), others with (layer, states). "hidden" follows its layer, so
             # the next layer reads its rows.
             self.append((0 if slot == "input" else at[0] + (slot == "hidden"), made))

@@ -27,7 +27,7 @@ WHOLE_MODELS = ("fine-tuning", "efl")  # whose checkpoint is the model, so that 
 OPTIONS = {  # of presets that do not fit the small backbone as they are
     **dict.fromkeys(("m-idpg-phm", "s-idpg-phm"), ["--phm-n", 4]),
     "m-idpg-phm-glove": ["--phm-n", 4, "--generator-hidden-size", 8],
-    **dict.fromkeys(("adept", "prompt-tuning-100", "prompt-tuning-134", "dpt", "ept", *FROM_SOURCES), SHORT),
+    **dict.fromkeys(("adept", "pt-moe", "prompt-tuning-100", "prompt-tuning-134", "dpt", "ept", *FROM_SOURCES), SHORT),
     "dept": [*SHORT, "--words-length", 6],
 }
 CASES = {  # name: options

@@ -79,6 +79,8 @@ class Row:
         by_hand: the method written out. A prompt: (module, number of the place, ``Text``) -> rows x d; another:
             (module, layer) -> keywords of ``plain_layer``. None: compared elsewhere.
         behind_embedding: a prompt's first rows join behind the embedding, where 0 stood among the words.
+        places: of a prompt, (module, ``Text``, tokens T) -> where each token stands; None: where it is.
+        straight_through: names of parameters whose choice has a gradient that the hand-written pass has not.
         added: of a prompt, module -> M x d, added to the word embeddings of the first M tokens.
         folded: numbers that are left of ``count`` once it is trained.
         kept: names of what is saved besides ``own``.
@@ -94,6 +96,8 @@ class Row:
     own: str = ""
     by_hand: Callable[..., Any] | None = None
     behind_embedding: bool = False
+    places: Callable[[Any, Any, int], list[int]] | None = None
+    straight_through: str = ""
     added: Callable[[Any], Tensor] | None = None
     folded: int | None = None
     kept: str = ""
@@ -201,7 +205,8 @@ def plain_features(model: RobertaIDPGModel, ids: Tensor, vector: Tensor | None =
     at = {j + prompt.prompt_length * (j > 0): value for j, value in enumerate(added)}
     first = rows(0, words) if prompt.in_input else None
     zero = torch.zeros_like(first) if row.behind_embedding and prompt.in_input else first
-    x = plain_embedding(stack, wide, zero, 1, words=at)
+    places = row.places(prompt, text, len(wide)) if row.places and prompt.in_input else None
+    x = plain_embedding(stack, wide, zero, 1, words=at, places=places)
     text, length, count = text._replace(embedded=x), len(wide), model.args.prompt_length
 
     def changed(x: Tensor, new: Tensor) -> Tensor:

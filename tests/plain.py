@@ -9,17 +9,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-def plain_embedding(stack, ids: Tensor, rows: Tensor | None = None, at: int = 0, words=None) -> Tensor:
+def plain_embedding(stack, ids: Tensor, rows: Tensor | None = None, at: int = 0, words=None, places=None) -> Tensor:
     """T ids -> T x d, with ``rows`` in place of the word embeddings from index ``at`` on.
 
-    ``words``: index -> what is added to the word embedding there.
+    ``words``: index -> what is added to the word embedding there; ``places``: index -> where it stands, if elsewhere.
     """
     x = torch.stack([stack.embed_tokens.weight[i] for i in ids])
     if words:
         x = torch.stack([x[i] + words.get(i, 0) for i in range(len(ids))])
     if rows is not None:
         x = torch.cat([x[:at], rows, x[at + len(rows) :]])
-    return stack.layernorm_embedding(torch.stack([x[i] + stack.embed_positions.weight[2 + i] for i in range(len(ids))]))
+    places = range(len(ids)) if places is None else places
+    return stack.layernorm_embedding(
+        torch.stack([x[i] + stack.embed_positions.weight[2 + p] for i, p in enumerate(places)])
+    )
 
 
 def plain_linear(module, name: str, additions, x: Tensor) -> Tensor:

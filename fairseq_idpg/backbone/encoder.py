@@ -319,6 +319,12 @@ class OpenTransformerEncoder(TransformerEncoder):
             x = add_to_words(x, words)
         if rows is not None:
             x = replace_rows(x, rows, room.numbers)
+        if injection.arrange is not None:
+            real = tokens.ne(self.padding_idx)
+            x, moved = injection.arrange(x, real.sum(1), room)
+            # the embedding adds the position of the place that a token leaves
+            table, places = self.embed_positions.weight, real.cumsum(1) * real + self.padding_idx
+            x = x + (table[places + moved] - table[places]).transpose(0, 1)
         return x.transpose(0, 1)
 
 

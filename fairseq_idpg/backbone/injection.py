@@ -123,6 +123,9 @@ class Injection:
         input: rows among the word embeddings, where the task has made room; they have consecutive positions, the
             embedding LayerNorm and dropout as words have. Or a function that makes them from the states of the text's
             word embeddings (``words`` added, without prompt and positions).
+        arrange: where every token of the lengthened sequence stands, by its position embedding: (T' x B x d word
+            embeddings with the rows of ``input``, B real tokens of each example, room) -> (the same embeddings, B x T'
+            places by which tokens move). Rows keep their places in all fields here.
         hidden: (layer, states after it; -1: after the embedding) -> rows for the hidden states at the places of
             ``input``, or None.
         insertion: ``add`` the rows of ``hidden`` (the paper's code) or ``replace`` the states by them; ``whole``:
@@ -139,6 +142,7 @@ class Injection:
 
     words: Tensor | Callable[[Tensor], Tensor] | None = None
     input: Tensor | Callable[[States], Tensor] | None = None
+    arrange: Callable[[Tensor, Tensor, Room], tuple[Tensor, Tensor]] | None = None
     hidden: Callable[[int, States], Tensor | None] = lambda layer, states: None
     insertion: str = "add"
     late: Callable[[int, States], Tensor | None] = lambda layer, states: None

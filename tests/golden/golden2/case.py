@@ -108,6 +108,8 @@ def read(name: str) -> Case:
         states = {f"hidden/{int(layer) - 1}": state for layer, state in entered.items()}
         arrays = {name: value for name, value in {**case.arrays, **states}.items() if name != "prompt"}
         case = Case(name, case.hyper, case.cls_index, arrays)
+    if case.prompt_slots.dim() == 2:
+        case = _rows_in_front(case)
     if not arranged:
         return case
     rows = torch.arange(1, 1 + len(case.prompt_slots))
@@ -116,6 +118,23 @@ def read(name: str) -> Case:
     arrays = {**theirs, **ours, "prompt_slots": rows}
     arrays = {name: value for name, value in arrays.items() if not name.startswith("inputs_embeds")}
     return Case(name, case.hyper, 0, arrays)
+
+
+def _rows_in_front(case: Case) -> Case:
+    """The case with its tokens in our order, in which all prompt rows stand in front, wherever they moved."""
+    rows, states = case.prompt_slots.size(1), case.below("hidden/")
+    orders = []
+    for moved, real in zip(case.arrays["moved"].int().tolist(), case.arrays["mask"].sum(1).int().tolist()):
+        slots = list(range(states["0"].size(1)))
+        behind = slots[real - 1 + rows - moved : real - 1 + rows]
+        front = slots[: rows - moved]
+        orders.append([*behind, *front, *(slot for slot in slots if slot not in behind + front)])
+    order = torch.tensor(orders)[:, :, None]
+    moved_states = {f"hidden/{i}": torch.take_along_dim(state, order, 1) for i, state in states.items()}
+    # ``prompt`` lacks what moves rows, which the embeddings of ours have
+    others = {name: value for name, value in case.arrays.items() if name != "prompt"}
+    arrays = {**others, **moved_states, "prompt_slots": torch.arange(rows)}
+    return Case(case.name, case.hyper, rows, arrays)
 
 
 def _arrays(path: Path) -> dict[str, Tensor]:

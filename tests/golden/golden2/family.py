@@ -392,6 +392,23 @@ def moe_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
     return {**factors, **{f"method.{name}": theirs[name] for name in ("router.weight", "router.bias")}}
 
 
+# --- dynamic prompting
+
+DYNAMIC = {"pos_transform.layers.0": "position", "vec_emb.layers.0": "pool"}
+
+
+def dynamic_options(case: Case) -> dict[str, Any]:
+    given = options_from("dynamic-prompt", prompt_length="t", dynamic_temperature="temperature")(case)
+    return {**given, "dynamic_pool": case.hyper.get("k", 1)}
+
+
+def dynamic_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    layers = {name: name.rpartition(".") for name in theirs if "layers" in name}
+    ours = {f"method.{DYNAMIC[layer]}.{part}": theirs[name] for name, (layer, _, part) in layers.items()}
+    (table,) = (value for name, value in theirs.items() if name not in layers)
+    return {"method.table": table.reshape(1, -1, table.size(-1)), **ours}
+
+
 FAMILIES = (
     Family("plain", lambda case: {"method": "head-only"}, backbone_tensors),
     Family("lora", lora_options, lora_tensors),
@@ -409,6 +426,7 @@ FAMILIES = (
     Family("adept", adept_options, adept_tensors, take_mask),
     Family("ipl", ipl_options, ipl_tensors),
     Family("prefix_propagation", prefix_propagation_options, propagated_tensors, take_positions_and_masks),
+    Family("dp", dynamic_options, dynamic_tensors, take_noise),
     Family("ptmoe", moe_options, moe_tensors, take_noise),
 )
 

@@ -1,0 +1,64 @@
+"""Dynamic prompting: places and pool written out, noise in training alone."""
+
+import torch
+
+from tests.contract import Row
+from tests.helpers import logits, pair_batch, tiny_model
+
+
+def by_hand(method, number, text):
+    """The prompts times their shares."""
+    prompts = method.table[number].chunk(method.prompts)
+    if method.pool is None:
+        return prompts[0]
+    shares = method.pool(text.sentence).softmax(0)
+    return sum(share * prompt for share, prompt in zip(shares, prompts))
+
+
+def places(method, text, length):
+    """Where each token of ours is among <s>, the rows that stay, the words, the rows that move, the last token."""
+    t = method.prompt_length
+    moving = 0 if method.position is None else int(method.position(text.sentence).relu().argmax())
+    order = [0, *range(1 + moving, length - 1), *range(1, 1 + moving), length - 1]
+    assert sorted(order) == list(range(length)) and moving <= t
+    return [order.index(token) for token in range(length)]
+
+
+POSITION = "position.weight position.bias"
+CONTRACT = {
+    "dynamic-prompt": Row(
+        42_005,
+        f"table {POSITION}",
+        by_hand,
+        places=places,
+        straight_through=POSITION,
+        variants=({"dynamic_pool": 2}, {"dynamic_pool": 3, "prompt_layers": "all"}),
+    ),
+    "dynamic-prompt-pool": Row(
+        107_545,
+        f"table {POSITION} pool.weight pool.bias",
+        by_hand,
+        places=places,
+        straight_through=POSITION,
+        published={"prompt_init": "uniform", "dynamic_pool": 4},
+    ),
+}
+
+
+def test_noise_moves_rows_in_training_alone():
+    torch.manual_seed(0)
+    model, chosen = tiny_model(method="dynamic-prompt", prompt_length=4), []
+    draw = model.method.draw
+    model.method.draw = lambda values: chosen.append(draw(values)) or chosen[-1]
+    assert torch.equal(logits(model, pair_batch()), logits(model, pair_batch())) and not chosen
+    logits(model.train(), pair_batch())
+    assert chosen[0].shape == (len(pair_batch()), 5)
+    numbers = draw(torch.zeros(20_000))  # Gumbel(0, 1): Euler's constant, pi^2 / 6
+    torch.testing.assert_close(
+        torch.stack([numbers.mean(), numbers.var()]), torch.tensor([0.577, 1.645]), atol=0.06, rtol=0
+    )
+
+
+def test_places_that_are_not_chosen():
+    method = tiny_model(method="dynamic-prompt", prompt_length=4, dynamic_position="false").method
+    assert [name for name, _ in method.named_parameters()] == ["table"] and method.slots == ("input",)

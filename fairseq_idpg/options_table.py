@@ -6,6 +6,7 @@ and METHODS.md's table into the pages, between their comments; a test compares t
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from enum import Enum
@@ -212,14 +213,45 @@ def families_markdown() -> str:
     return "\n".join(["| family | what is trained | `--method` |", "| --- | --- | --- |", *rows])
 
 
+READS = {  # kind of M(x), or what a generator reads in the pass
+    "backbone": "M(x), the frozen backbone's last `<s>` state",
+    "previous-layer": "`<s>` below each layer of this pass",
+    "mean-pooled": "the mean of the frozen backbone's last states",
+    GLOVE: "word vectors",
+    "words": "the text's word embeddings",
+    "states": "the states below the layer of the prompt",
+}
+
+
+def tree_markdown() -> str:
+    """Return a row for each preset whose prompt depends on the input, by what it reads and how it is made."""
+    rows = []
+    for name, preset in PRESETS.items():
+        if family(preset) not in ("IDPG", "Other prompts made from the input"):
+            continue
+        method: Any = method_of(architecture(LARGE, name))
+        reads = READS[method.representation or preset.defaults.get("generator_input", "words")]
+        made = "every row, for the input"
+        if method.shared != IDPG.shared:
+            made = f"from {method.shared}" if method.shared else made
+        place = "late" if method.insertion == "late" else "input" if method.places == (0,) else "every layer"
+        source = re.search(r"https://\S*\w", sys.modules[preset.module].__doc__ or "")
+        count = f"{count_preset(LARGE, name).own:,}"
+        rows.append((reads, made, place, f"`{name}`", count, f"<{source[0]}>" if source else ""))
+    head = ("the prompt reads", "how it is made", "where it enters", "`--method`", "trainable, RoBERTa-large", "source")
+    rows = sorted(rows, key=lambda row: (list(READS.values()).index(row[0]), row[1:]))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
 # --- the pages
 
 HERE = Path(__file__).parent
-PARTS: dict[Path, tuple[str, Callable[[], str]]] = {  # page -> the comment in front of a part, what makes the part
-    HERE / "OPTIONS.md": ("options", options_markdown),
-    HERE / "METHODS.md": ("methods", methods_markdown),
-    HERE.parent / "README.md": ("methods", families_markdown),
-}
+PARTS: list[tuple[Path, str, Callable[[], str]]] = [  # page, the comment in front of a part, what makes the part
+    (HERE / "OPTIONS.md", "options", options_markdown),
+    (HERE / "METHODS.md", "methods", methods_markdown),
+    (HERE / "METHODS.md", "tree", tree_markdown),
+    (HERE.parent / "README.md", "methods", families_markdown),
+]
 
 
 def part_of(page: Path, marker: str) -> re.Match:
@@ -235,7 +267,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not parser.parse_args(argv).write:
         print(options_markdown())
         return
-    for page, (marker, make) in PARTS.items():
+    for page, marker, make in PARTS:
         part = part_of(page, marker)
         page.write_text(f"{part.string[: part.start()]}{make()}\n{part.string[part.end() :]}", "utf-8")
 

@@ -41,9 +41,8 @@ PARSED = (
 )
 
 
-@pytest.mark.parametrize("page", options_table.PARTS, ids=lambda page: page.name)
-def test_tables_are_the_programs(page):
-    marker, made = options_table.PARTS[page]
+@pytest.mark.parametrize(("page", "marker", "made"), options_table.PARTS)
+def test_tables_are_the_programs(page, marker, made):
     said = options_table.part_of(page, marker)[0]
     assert said == made() + "\n", "run: python -m fairseq_idpg.options_table --write"
 

@@ -56,7 +56,7 @@ def test_its_checkpoints_hold_what_is_trained_and_are_resumed_to_the_same_losses
 
 
 def test_tables_have_its_rows(copy):
-    asked = "from copied.options_table import PARTS; print([made() for _, made in PARTS.values()])"
+    asked = "from copied.options_table import PARTS; print([made() for _, _, made in PARTS])"
     command = [sys.executable, "-c", asked]
     environment = {"PYTHONPATH": f"{copy.parent}:{ROOT}"}
     said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout

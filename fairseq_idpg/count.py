@@ -68,6 +68,8 @@ def count_preset(arch: str, preset: str, **options: Any) -> Count:
     own = folded = 0
     if method is not None:
         own = folded = sum(parameter.numel() for parameter in method.parameters())
+        if method.own_encoder:
+            own = folded = own + sum(sizes.values())
         of_backbone = of_backbone or sum(size for name, size in sizes.items() if method.trains(name))
         if method.training_only:
             kept = [each for name, each in method.state_dict().items() if not name.startswith(method.training_only)]

@@ -66,6 +66,8 @@ class Method(nn.Module, ABC):
     # ``glove``; None: it reads none
     representation: str | None = None
     representation_dropout = False  # the backbone's dropout stays on while M(x) is computed in training
+    own_encoder = False  # M(x) comes from ``encoder``, a copy of the backbone's that is trained; the model adds it
+    encoder: Any
     # every training pass is run twice, with other draws but one M(x), for ``compare``; the first gives the loss
     second_pass = False
     adds_loss: str | None = None  # option, as it is typed, because of which ``extra_loss`` is added; None: nothing is

@@ -58,7 +58,7 @@ class Combination(Method):
         self.training_only = tuple(f"parts.{i}.{name}" for i, part in enumerate(parts) for name in part.training_only)
         self.prompt_length = sum(part.prompt_length for part in parts)
         self.representation = next((part.representation for part in parts if part.representation), None)
-        for flag in ("hides_pass", "representation_dropout", "second_pass", "redrawn"):
+        for flag in ("hides_pass", "representation_dropout", "own_encoder", "second_pass", "redrawn"):
             setattr(self, flag, any(getattr(part, flag) for part in parts))
         self.adds_loss = next((part.adds_loss for part in parts if part.adds_loss), None)
 

@@ -72,6 +72,8 @@ class SavesTrainableOnly(BaseFairseqModel):
         torch.nn.Module.load_state_dict(self, as_own(state, parameters), strict=False, assign=True)
         if TIED not in parameters:  # the word embeddings, under their own name
             self.encoder.lm_head.weight = self.encoder.sentence_encoder.embed_tokens.weight
+        if self.method is not None and self.method.own_encoder:
+            self.method.encoder.load_state_dict(self.encoder.state_dict(), strict=False)
         self.backbone_loaded = True
         self.backbone_file = backbone.path
         self.backbone_fingerprint.copy_(tensors.as_fingerprint(backbone.fingerprint(self.parts_read)))

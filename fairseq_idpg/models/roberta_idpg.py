@@ -4,6 +4,7 @@ representation M(x) -> method (prompt rows, adapters) -> encoder with these inje
 """
 
 import argparse
+import copy
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -66,8 +67,12 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                 layer.skips_pads = True
             for name, parameter in self.encoder.sentence_encoder.named_parameters():
                 parameter.requires_grad_(parameter.requires_grad or self.method.trains(name))
-        # M(x) has a gradient where any of the backbone's own weights is trained.
+            if self.method.own_encoder:
+                self.method.encoder = copy.deepcopy(self.encoder).requires_grad_(True)
+                self.method.encoder.lm_head = None
+        # M(x) has a gradient where any weight is trained that it comes from.
         self.trains_encoder = any(p.requires_grad for p in self.encoder.sentence_encoder.parameters())
+        self.trains_encoder |= self.method is not None and self.method.own_encoder
         # The first layer in which, or in front of which, anything is injected or trained, or L without any. Without
         # dropout the states that enter it depend on the text alone.
         layers = len(self.encoder.sentence_encoder.layers)

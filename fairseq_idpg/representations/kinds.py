@@ -107,11 +107,11 @@ def pass_representation(
     if method.representation is None:
         return None
     return sentence_representation(
-        model.encoder,
+        method.encoder if method.own_encoder else model.encoder,
         tokens,
         dropout=method.representation_dropout,
         kind=method.representation,
         gradient=model.trains_encoder,
         padded=padded,
-        start=start,
+        start=None if method.own_encoder else start,
     )

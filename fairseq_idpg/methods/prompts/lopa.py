@@ -6,8 +6,8 @@ Paper: "Prompt Tuning Strikes Back: Customizing Foundation Models with Low-Rank 
 Differs from the paper in:
 - A head on ``<s>`` is trained; --predict-with mlm predicts with the frozen LM head at ``<mask>``, as released.
 - With prompts in several layers, --generator-sharing says what they share; the paper has one prompt, in the input.
-Differs from the released code in: M is the frozen backbone itself. There it is a second RoBERTa, trained too, while the
-paper's count (1.6M) is that of a frozen one with h = 256.
+Differs from the released code in: M is the frozen backbone itself. There it is a second RoBERTa, trained too
+(--representation-trained true), with h = 1024; the paper's count (1.6M) is that of a frozen one with h = 256.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ..base import Geometry
-from ..options import Filled, option
+from ..options import Filled, TrueFalse, option
 from ..registry import register_preset
 from .base import ONE_PLACE, TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
 
@@ -25,6 +25,9 @@ from .base import ONE_PLACE, TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
 @dataclass
 class LoPAConfig(GeneratorConfig):
     lopa_rank: Filled[int] = option(4, "rank r of the matrix that gates the prompt", least=1)
+    representation_trained: Filled[TrueFalse] = option(
+        "false", "train a copy of the backbone's encoder, with its dropout, to compute M(x) (as released)"
+    )
 
 
 class Gate(nn.Module):
@@ -64,6 +67,7 @@ class LoPA(PromptMethod):
 
     def __init__(self, cfg: LoPAConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
+        self.own_encoder = self.representation_dropout = str(cfg.representation_trained) == "true"
         sharing, places = str(cfg.generator_sharing), len(self.places)
         self.gates = nn.ModuleList(Gate(cfg, self.rows, geometry.width) for _ in range(places if sharing == "L" else 1))
         self.table = nn.Parameter(torch.empty(1 if sharing == "S" else places, self.rows, geometry.width))

@@ -114,7 +114,7 @@ def read(name: str) -> Case:
         return case
     rows = torch.arange(1, 1 + len(case.prompt_slots))
     ours = case.below(f"{arranged}/")
-    theirs = {name: value for name, value in case.arrays.items() if not name.startswith("hidden/")}
+    theirs = {name: value for name, value in case.arrays.items() if not name.startswith(("hidden/", "grad/"))}
     arrays = {**theirs, **ours, "prompt_slots": rows}
     arrays = {name: value for name, value in arrays.items() if not name.startswith("inputs_embeds")}
     return Case(name, case.hyper, 0, arrays)

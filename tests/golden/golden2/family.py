@@ -15,7 +15,10 @@ from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from tests.golden.golden2.case import Case
 
 STACK = "encoder.sentence_encoder."
-OURS = {theirs: ours for theirs, ours, _ in (*LAYER, *EMBEDDINGS)}  # modules of a layer, and the embedding's LayerNorm
+OURS = {theirs: ours for theirs, ours, _ in (*LAYER, *EMBEDDINGS)}  # modules of a layer, and those of the embedding
+OURS |= {
+    f"embeddings.{kind}_embeddings": ours for kind, ours in (("word", "embed_tokens"), ("position", "embed_positions"))
+}
 
 
 @dataclass(frozen=True)
@@ -310,12 +313,17 @@ LOPA = {
     "col_up_proj": "column_up",
 }
 
-lopa_options = options_from("lopa", prompt_length="t", lopa_rank="r", generator_hidden_size="h")
+
+def lopa_options(case: Case) -> dict[str, Any]:
+    given = options_from("lopa", prompt_length="t", lopa_rank="r", generator_hidden_size="h")(case)
+    return {**given, "representation_trained": "true" if "trained" in case.name else "false"}
 
 
 def lopa_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
-    layers = {name: name.partition(".") for name in theirs if name != "prompt"}
+    layers = {name: name.partition(".") for name in theirs if name.partition(".")[0] in LOPA}
     ours = {f"method.gates.0.{LOPA[layer]}.{part}": theirs[name] for name, (layer, _, part) in layers.items()}
+    encoder = {name.removeprefix("encoder."): value for name, value in theirs.items() if name.startswith("encoder.")}
+    ours |= {f"method.{of_backbone(name)}": value for name, value in encoder.items()}
     return {"method.table": theirs["prompt"][None], **ours}
 
 

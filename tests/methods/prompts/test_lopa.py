@@ -2,7 +2,9 @@
 
 import torch
 
+from fairseq_idpg import count
 from tests.contract import Row
+from tests.folders import train, validate
 
 
 def by_hand(method, number, text):
@@ -39,3 +41,18 @@ CONTRACT = {
         published={"prompt_init": "standard-normal", "lopa_rank": 4, "prompt_length": 10},
     )
 }
+
+
+def test_a_trained_encoder_is_a_copy_that_is_saved_and_counted(pairs, backbone, tmp_path):
+    """It starts as the backbone, is trained with the method, and is there again when the checkpoint is loaded."""
+    given = ["--method", "lopa", "--representation-trained", "true", "--backbone", backbone, "--max-epoch", 1]
+    trained = train(pairs, tmp_path, *given, without="--phm-n")
+    saved = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)["model"]
+    frozen = torch.load(backbone, weights_only=True)["model"]
+    name = "encoder.sentence_encoder.layers.0.fc1.weight"
+    assert name not in saved and not torch.equal(saved[f"method.{name}"], frozen[name])
+    torch.testing.assert_close(saved[f"method.{name}"], frozen[name], atol=0.1, rtol=0)
+    checked = validate(pairs, tmp_path / "checkpoint_last.pt")
+    assert len(checked.log("valid_loss")) == 1 and checked.log("valid_loss") == trained.log("valid_loss")
+    own = count.count_preset("roberta_idpg_large", "lopa", representation_trained="true").own
+    assert own == 1_597_992 + 354_309_120

@@ -41,7 +41,7 @@ Encoded = list["tuple[np.ndarray, np.ndarray]"]  # ids and lengths of each input
 def build(args: argparse.Namespace, arguments: Sequence[str]) -> Path:
     """Make ``OUT/TASK-bin``, print the summary and return the folder."""
     started = time.monotonic()
-    if args.raw:
+    if args.raw or args.from_hub == "":  # a known task, from its files or the hub
         task = find_task(args.task, {**TASKS, **TEST_SETS})
         args.task = task.name
         splits, labels = task_splits(task, args)

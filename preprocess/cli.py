@@ -44,7 +44,8 @@ def parser() -> argparse.ArgumentParser:
     own = made.add_argument_group("your own data")
     for kind in ("tsv", "csv", "jsonl"):
         own.add_argument(f"--from-{kind}", **several, metavar="SPLIT=FILE", help="train=a valid=b test=c")
-    own.add_argument("--from-hub", metavar="NAME[:CONFIG]", help="a Hugging Face data set; --splits train=train ...")
+    hub = "a Hugging Face data set, --splits train=train ...; without NAME: TASK of GLUE or SuperGLUE"
+    own.add_argument("--from-hub", metavar="NAME[:CONFIG]", nargs="?", const="", help=hub)
     own.add_argument("--text-columns", **several, metavar="COLUMN", help="one column, or two for pairs")
     own.add_argument("--label-column", metavar="COLUMN", default=LABEL, help=f"default: {LABEL}")
     classes = "the classes, in the order of their ids (default: the most frequent first)"
@@ -58,18 +59,19 @@ def parser() -> argparse.ArgumentParser:
 def check(args: argparse.Namespace) -> None:
     """Refuse options that contradict each other, before anything is read."""
     known = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
-    sources = [flag_name(name) for name in known if getattr(args, name)]
+    sources = [flag_name(name) for name in known if getattr(args, name) is not None]
     if len(sources) != 1:
         named = f"not {' and '.join(sources)}" if sources else "none was given"
         raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {named}")
     scores, own_data = args.regression is not None, "data of your own (--from-...)"
+    known_task = args.raw is not None or args.from_hub == ""
     for present, option, goes_with in (
-        (args.raw and args.text_columns, "--text-columns", own_data),
-        (args.raw and args.label_column != LABEL, "--label-column", own_data),
-        (args.raw and args.labels, "--labels", own_data),
-        (args.raw and scores, "--regression", own_data),
-        (args.raw and args.no_header, "--no-header", own_data),
-        (args.splits and not (args.raw or args.from_hub), "--splits", "--raw and --from-hub"),
+        (known_task and args.text_columns, "--text-columns", own_data),
+        (known_task and args.label_column != LABEL, "--label-column", own_data),
+        (known_task and args.labels, "--labels", own_data),
+        (known_task and scores, "--regression", own_data),
+        (known_task and args.no_header, "--no-header", own_data),
+        (args.splits and not known_task and not args.from_hub, "--splits", "--raw and --from-hub"),
         (args.csv_quotes == "keep" and not args.raw, "--csv-quotes keep", "the csv files of CR, MR, SUBJ and MPQA"),
         (scores and args.labels, "--regression", "scores, not with --labels"),
         (scores and args.efl, "--efl", "classes, not with --regression"),

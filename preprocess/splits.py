@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import InputError, reason_of
+from .errors import InputError
+from .hub import hub_rows, task_rows
 from .labels import Labels, unknown_label
-from .readers import LAYOUTS, Bad, Columns, Items, Record, Row, record_rows
+from .readers import LAYOUTS, Bad, Columns, Items, Row
 from .sources import Source, find_source, places
 from .tasks import Task
 
@@ -115,9 +116,9 @@ def file_split(name: str, layout: str, source: Source, columns: Columns, **more:
 
 
 def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labels]:
-    """Return the splits of a known task below ``--raw``; without ``--splits``, test files may be missing."""
-    raw = Path(args.raw)
-    if not raw.exists():
+    """Return the splits of a known task below ``--raw``, or of the hub; without ``--splits``, test may be missing."""
+    raw = Path(args.raw or "")
+    if args.raw and not raw.exists():
         raise InputError(f"--raw {raw} does not exist: name the folder or zip archive that holds {task.name}")
     unknown = [name for name in args.splits or () if name not in task.files]
     if unknown:
@@ -125,9 +126,12 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
     layout = "csv-with-quotes" if (task.layout, args.csv_quotes) == ("csv", "keep") else task.layout
     splits = []
     for name in dict.fromkeys(args.splits or task.files):
+        columns = task_columns(task, name.startswith("test"))
+        if not args.raw:
+            splits.append(Split(name, *task_rows(task, name, columns), skipped_labels=task.skipped_labels))
+            continue
         source = find_source(raw, task, name)
         if source is not None:
-            columns = task_columns(task, name.startswith("test"))
             splits.append(file_split(name, layout, source, columns, skipped_labels=task.skipped_labels))
         elif args.splits or not name.startswith("test") or list(task.files) == ["test"]:
             known = " or ".join(places(task, name))
@@ -168,7 +172,7 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
     for name, file in _pairs(kind, values):
         split_columns = columns._replace(label_optional=name.startswith("test"))
         if kind == "hub":
-            splits.append(_hub_split(name, args.from_hub, file, split_columns))
+            splits.append(Split(name, *hub_rows(args.from_hub, file, split_columns)))
         else:
             splits.append(file_split(name, kind, Source.file(Path(file)), split_columns, note_quotes=kind == "tsv"))
     splits.sort(key=lambda split: not split.is_train)  # the training split names the classes of the others
@@ -190,47 +194,6 @@ def _column(name: str, by_number: bool) -> str | int:
     if not name.isdecimal() or not int(name):
         raise InputError(f"column {name}: with --no-header columns are numbers, from 1: give such a number")
     return int(name) - 1
-
-
-# --- data sets of the Hugging Face hub, with the optional package `datasets` ----------------------
-
-LEAST_DATASETS = 4  # the first version of `datasets` that runs no scripts of data sets (its release notes)
-
-
-def _hub_split(name: str, dataset: str, hub_name: str, columns: Columns) -> Split:
-    """Return a split of ``DATASET`` or ``DATASET:CONFIG``, with names of classes instead of their numbers."""
-    data, label = _load_hub(dataset, hub_name), columns.label
-    missing = [column for column in [*columns.texts, label] if column not in data.column_names]
-    if missing and not (missing == [label] and columns.label_optional):
-        known = ", ".join(data.column_names)
-        raise InputError(f"--from-hub {dataset} has no column {missing[0]}: name columns of {known}")
-    names = getattr(data.features.get(label), "names", None)
-    source = Source(f"hub:{dataset}/{hub_name}")
-    source.sha256 = f"fingerprint {data._fingerprint}"
-
-    def named(record: Record) -> Record:
-        number = record.get(label)
-        if names is None or number is None:
-            return record
-        return {**record, label: names[number] if number >= 0 else None}  # -1: the label is hidden
-
-    return Split(name, source, lambda: record_rows(enumerate(map(named, data), start=1), columns))
-
-
-def _load_hub(dataset: str, hub_name: str) -> Any:
-    try:
-        import datasets
-
-        if int(datasets.__version__.partition(".")[0]) < LEAST_DATASETS:
-            raise ImportError(f"datasets {datasets.__version__} runs scripts of data sets")
-    except ImportError as error:
-        raise InputError(f"--from-hub: {error}: pip install 'datasets>={LEAST_DATASETS}'") from None
-    path, _, config = dataset.partition(":")
-    try:
-        return datasets.load_dataset(path, config or None, split=hub_name)
-    except Exception as error:  # datasets raises many kinds: no network, no such data set, no such split
-        reason = reason_of(error)
-        raise InputError(f"--from-hub {dataset}, split {hub_name}: {reason}: check the name and the network") from None
 
 
 def transformed(

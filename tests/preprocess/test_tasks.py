@@ -122,6 +122,14 @@ SUPER_GLUE = {  # a record, its examples, and the numbers of these
 QUESTIONS = {"COPA": [0, 0], "MultiRC": [0, 0, 1], "ReCoRD": [0, 0, 0, 1, 1, 1]}  # of the examples of a record
 
 
+def without_labels(name, record):
+    def hide(part):
+        part.pop("answers" if name == "ReCoRD" else "label", None)
+        return part
+
+    return json.loads(json.dumps(record), object_hook=hide)
+
+
 @pytest.mark.parametrize("name", list(SUPER_GLUE))
 def test_super_glue(name, commands):
     """Questions are counted on from record to record."""
@@ -129,12 +137,7 @@ def test_super_glue(name, commands):
     commands.write(f"{name}/train.jsonl", json.dumps(record) + "\n")
     commands.write(f"{name}/val.jsonl", 2 * (json.dumps(record) + "\n"))
 
-    def without_labels(part):
-        part.pop("answers" if name == "ReCoRD" else "label", None)
-        return part
-
-    unlabelled = json.loads(json.dumps(record), object_hook=without_labels)
-    commands.write(f"{name}/test.jsonl", json.dumps(unlabelled) + "\n")
+    commands.write(f"{name}/test.jsonl", json.dumps(without_labels(name, record)) + "\n")
     data = commands.ok(name, "--raw", commands.raw, "--skip-bad")
     for split, times in (("train", 1), ("valid", 2)):
         found = zip(*(commands.texts(data, split, part) for part in data.inputs), commands.labels(data, split))

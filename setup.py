@@ -18,7 +18,7 @@ README = Path(__file__).with_name("README.md")
 CONVERT = ["transformers"]
 SWEEPS = ["matplotlib", "pydantic", "pyyaml", "submitit", "tabulate"]
 SERVE = ["prometheus-client", "starlette", "uvicorn"]
-DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets>=4"]}
+DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets>=4", "huggingface_hub"]}
 TRACKING = ["tensorboardX", "wandb"]  # of fairseq-train's --tensorboard-logdir and --wandb-project
 
 BESIDE = ("preprocess", "checkpoints", "run_scripts")  # in the repository; checkpoints has no __init__.py

@@ -16,7 +16,8 @@ import sys
 from importlib import import_module
 from typing import Any
 
-__all__ = ["RobertaIDPGModel", "load", "train"]
+HOMES = {"train": "in_python", "push_to_hub": "export"}  # of names that are not in ``plugin``
+__all__ = ["RobertaIDPGModel", "load", "push_to_hub", "train"]
 
 # On a shared machine threads that spin while they wait slow each other down. OpenMP reads this when torch is loaded,
 # which fairseq-train does before it imports this package: there it must be set outside.
@@ -29,7 +30,7 @@ COMMANDS = ("predict", "serve", "export", "encode", "count", "analysis", "prepro
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module(f"{__name__}.{'in_python' if name == 'train' else 'plugin'}"), name)
+        return getattr(import_module(f"{__name__}.{HOMES.get(name, 'plugin')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -45,4 +46,5 @@ if not _starts_command():
     # it finds whether the installed fairseq can be used, and goes first
     from .plugin import RobertaIDPGModel, load  # isort: split
 
+    from .export import push_to_hub
     from .in_python import train

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import logging
 import os
+import re
 from collections.abc import Iterator
 
 from preprocess.errors import InputError as InputError
@@ -44,6 +45,14 @@ def command_parser(name: str, doc: str | None, example: str) -> argparse.Argumen
     )
     add_log_level(parser)
     return parser
+
+
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # of a folder on the Hugging Face hub
+
+
+def is_hub_name(path: str) -> bool:
+    """Return whether a path at which nothing stands may be a name on the hub, USER/NAME."""
+    return bool(HUB_NAME.fullmatch(path)) and not path.endswith(".pt") and not os.path.lexists(path)
 
 
 def check_there(option: str, *paths: str | None) -> None:

@@ -2,12 +2,13 @@
 
 DIR holds what was trained and its description, but neither the backbone nor anything that could run code:
 prompt.safetensors, config.json and README.md. ``fairseq_idpg.load`` and ``python -m fairseq_idpg.predict --path`` take
-it instead of the checkpoint.
+it instead of the checkpoint. ``--push-to-hub USER/NAME`` puts it on the Hugging Face hub, too.
 """
 
 import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +19,12 @@ from .errors import InputError, check_there, command_parser, logged_command
 
 
 def export(
-    checkpoint: str, folder: str, overwrite: bool = False, record: str | None = None, paths: bool = True
+    checkpoint: str,
+    folder: str,
+    overwrite: bool = False,
+    record: str | None = None,
+    paths: bool = True,
+    licence: str | None = None,
 ) -> bool:
     """Write ``folder``, completely or not at all, and return whether its model reads pairs.
 
@@ -27,6 +33,7 @@ def export(
         overwrite: replace an earlier folder to share.
         record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if any.
         paths: keep where the backbone and the encoder's files are on this machine.
+        licence: as the hub calls it, for the card.
 
     Raise InputError for any other file, or where something stands at ``folder``.
     """
@@ -94,9 +101,30 @@ def export(
     with new_folder(target, overwrite) as work:
         write_shared(work, tensors, config)
         numbers = sum(value.numel() for value in tensors.values())
-        (work / CARD).write_text(card_text(target.name, kept, config, numbers), encoding="utf-8")
+        (work / CARD).write_text(card_text(target.name, kept, config, numbers, licence), encoding="utf-8")
         load_state(str(work), "folder")  # raises InputError unless it can be read again
     return bool(kept.pairs)
+
+
+def push_to_hub(
+    checkpoint: str,
+    name: str,
+    record: str | None = None,
+    licence: str | None = None,
+    private: bool = False,
+    token: str | None = None,
+) -> str:
+    """Put what ``export`` makes of a checkpoint on the Hugging Face hub as ``USER/NAME``; return its address.
+
+    The paths of this machine are left out. ``load("USER/NAME", backbone=...)`` fetches it. Raise InputError where
+    ``export`` does, and where the hub refuses.
+    """
+    from .inference.hugging_face import push_folder
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = os.path.join(place, name.rpartition("/")[2])
+        export(checkpoint, folder, record=record, paths=False, licence=licence)
+        return push_folder(folder, name, private, token)
 
 
 def check_target(target: Path, overwrite: bool) -> None:
@@ -121,6 +149,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("folder", metavar="DIR", help="folder to make")
     add("--record", metavar="FILE", help="scores of the run (default: record.json beside a checkpoint_best.pt)")
     add("--no-paths", action="store_true", help="leave out where backbone and encoder are on this machine")
+    add("--licence", metavar="NAME", help="licence on the card, as the hub calls it: mit, apache-2.0, ...")
+    add("--push-to-hub", metavar="USER/NAME", help="put the folder on the Hugging Face hub, too")
+    add("--private", action="store_true", help="for you alone there")
     add("--overwrite", action="store_true", help="replace an earlier folder of this kind")
     return parser
 
@@ -128,12 +159,17 @@ def build_parser() -> argparse.ArgumentParser:
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
-    pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths)
+    paths = not (args.no_paths or args.push_to_hub)
+    pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, paths, args.licence)
     from .saving.shared_folder import use_lines
 
     size = sum(file.stat().st_size for file in Path(args.folder).iterdir())
     print(f"{args.folder}: {size / 1000:,.0f} kB. Use it in Python, or at the command line:")
     print(*use_lines(args.folder, pairs).values(), sep="\n")
+    if args.push_to_hub:
+        from .inference.hugging_face import push_folder
+
+        print(push_folder(args.folder, args.push_to_hub, args.private))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from preprocess.errors import shown
 from preprocess.flags import flag_name, named_path
 from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
 
-from .errors import InputError, check_there, command_parser, logged_command
+from .errors import InputError, check_there, command_parser, is_hub_name, logged_command
 from .inference.files import FORMATS, JSON_FORM, TextFile, Writer, standard_output
 
 CHUNK = 8192  # texts that are sorted by length together
@@ -81,7 +81,8 @@ def naming_options(args: argparse.Namespace) -> Iterator[None]:
 
 def check_files(args: argparse.Namespace) -> None:
     """Raise InputError where the file of --path or --backbone is missing."""
-    check_there("--path", *(name_and_path(path)[1] for path in args.path))
+    named = [name_and_path(path)[1] for path in args.path]
+    check_there("--path", *(path for path in named if not is_hub_name(path)))
     check_there("--backbone", args.backbone)
 
 

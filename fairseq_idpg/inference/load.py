@@ -29,6 +29,7 @@ from ..saving.reading import load_state
 from ..saving.record import Record, saved_record
 from ..saving.tensors import FINGERPRINT
 from ..tasks.template import find_phrasing
+from .hugging_face import find_folder
 from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
 from .predictor import Predictor
@@ -59,8 +60,9 @@ def load(
     """Return a trained model that reads sentences, see ``Predictor.predict``; of several on one backbone ``ManyTasks``.
 
     Args:
-        checkpoint: what fairseq-train saved, or a folder that ``python -m fairseq_idpg.export`` made of it. Or a list
-            of such, or {name of a task: such}: their tasks share one backbone in memory.
+        checkpoint: what fairseq-train saved, or a folder that ``python -m fairseq_idpg.export`` made of it, here or, as
+            ``user/name``, on the Hugging Face hub. Or a list of such, or {name of a task: such}: their tasks share one
+            backbone in memory.
         device: default: a GPU if there is one.
         backbone: the backbone's model.pt, if it has moved since the training.
         fp16: compute in half precision, on a GPU.
@@ -99,6 +101,7 @@ def open_checkpoint(
     shares: bool = False,
 ) -> Predictor:
     """``load`` of one checkpoint, on the folder ``data``; ``shares``: other tasks use its backbone too."""
+    path = find_folder(path)
     what = f"checkpoint {path}"
     # The device of a tensor, as torch completes "cuda" to "cuda:0".
     target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device

@@ -120,13 +120,30 @@ def use_lines(folder: str, pairs: bool) -> dict[str, str]:
     }
 
 
-def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int) -> str:
-    """Return the card in Markdown of what ``config.json`` says; ``trained``: how many numbers the folder has."""
+def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int, licence: str | None = None) -> str:
+    """Return the card in Markdown of what ``config.json`` says; ``trained``: how many numbers the folder has.
+
+    In front stands what the Hugging Face hub reads, YAML of JSON values.
+    """
     run, backbone, of_model = dict(config["run"]), config["backbone"], config["options"]["model"]
     by_words = of_model.get("predict_with") == "mlm"  # the backbone's LM head predicts
-    scores = [
-        [split, score, f"{value:.2f}"] for split, of in run.pop("scores", {}).items() for score, value in of.items()
+    scores = [(split, score, value) for split, of in run.pop("scores", {}).items() for score, value in of.items()]
+    task, data = {"type": "text-classification"}, record.task or "own data"
+    results = [
+        {
+            "task": task,
+            "dataset": {"name": data, "type": data, "split": split},
+            "metrics": [{"type": score, "value": value}],
+        }
+        for split, score, value in scores
     ]
+    front: dict[str, Any] = {
+        **({"license": licence} if licence else {}),
+        "pipeline_tag": task["type"],
+        "tags": ["fairseq_idpg", config["method"]],
+        **({"model-index": [{"name": name, "results": results}]} if results else {}),
+    }
+    shown_scores = [[*of, f"{value:.2f}"] for *of, value in scores]
     settings = [[setting.replace("_", " "), value] for setting, value in run.items() if value is not None]
     divided = record.scale is not None and record.scale != 1
     facts = {
@@ -140,6 +157,7 @@ def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int
         **({option: of_model.get(option) for option in ("template", "verbalisers")} if by_words else {}),
     }
     parts = [
+        "\n".join(["---", *(f"{key}: {json.dumps(value)}" for key, value in front.items()), "---"]),
         f"# {cell(config['method'])} for {cell(record.task or 'a task of its own')}",
         f"What was trained beside a frozen {cell(backbone['name'].split('/')[0])}, which is not in this folder: "
         f"{trained:,} numbers of the method{'' if by_words else ' and the classification head'}, for fairseq_idpg. No "
@@ -148,7 +166,7 @@ def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int
         *(f"```{language}\n{line}\n```" for language, line in use_lines(name, bool(record.pairs)).items()),
         f"The backbone is looked for where it was, and as `{cell(backbone['name'])}` beside this folder; else "
         '`backbone="NEW/model.pt"` or `--backbone NEW/model.pt` says where it is. Any other is refused.',
-        *(["## Scores", table([["split", "score", "value"], *scores])] if scores else []),
+        *(["## Scores", table([["split", "score", "value"], *shown_scores])] if scores else []),
         "## What was trained",
         table([["", ""], *map(list, facts.items())]),
         *(["## How", table([["", ""], *settings])] if run else []),

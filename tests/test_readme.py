@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -104,6 +105,18 @@ def test_quickstart_writes_its_rows(quickstart):
     for row in rows:
         assert 0 <= row["accuracy"] <= 100 and row["seconds_per_epoch"] > 0
         assert row["checkpoint_bytes"] < row["backbone_params"]
+
+
+def test_walkthrough(quickstart, tmp_path):
+    """Every cell runs, and prints as many lines as the notebook shows."""
+    (tmp_path / "quickstart").symlink_to(quickstart)
+    cells = json.loads((ROOT / "run_scripts" / "walkthrough.ipynb").read_text(encoding="utf-8"))["cells"]
+    codes = [cell for cell in cells if cell["cell_type"] == "code"]
+    program = "\nprint(end='\\0')\n".join("".join(cell["source"]) for cell in codes)
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    shown = ["".join(out["text"]) for cell in codes for out in cell["outputs"] if out["output_type"] == "stream"]
+    assert [said.count("\n") for said in ran.stdout.split("\0")] == [said.count("\n") for said in shown]
 
 
 def test_readme(quickstart, tmp_path):

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,28 +37,11 @@ TARGETS = (
     ("m-idpg-phm", "prompt-tuning", 1.6),
 )
 TARGET_CASES = tuple(dict.fromkeys(name for target in TARGETS for name in target[:2]))
-SIZES_CASES = "floor prompt-tuning m-idpg-phm-cached peft-prompt-tuning".split()  # of "sizes", unless CASES says others
 LOOKS, STEPS = "benchmarks/gpu_looks.py", "benchmarks/step_time.py"
-# The tests that look at a device, and how pytest shows them. Without a file pytest would run every test.
-CHECKS = [
-    place
-    for place in ("tests/device", "tests/cli/test_gpu.py", "tests/backbone/test_padding.py")
-    if (ROOT / place).exists()
-]
-PYTEST = ("-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider")
 LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton", "pytest")
-# The parts, in this order: what says whether figures can be trusted, what is asked most often, the longest last.
-# Each with its seconds and those of a case, on an H200 with 16 cores.
-KINDS: dict[str, tuple[float, float]] = {
-    "environment": (0, 0),  # heads every report
-    "agree": (10, 1.5),
-    "targets": (25, 2),
-    "sizes": (20, 3),
-    "predict": (15, 3),
-    "checks": (120, 0),
-    "inspect": (15, 1.5),
-    "steps": (30, 4),
-}
+# The parts, in this order: what says whether figures can be trusted, what is asked most often, the longest last. The
+# environment heads every report.
+KINDS = ("environment", "agree", "targets", "predict", "steps")
 PEAK_TFLOPS = {"H100": 989, "H200": 989, "A100": 312}  # of a card's bfloat16 and float16, by its data sheet
 STOPPED = "stopped by --limit"
 
@@ -71,12 +53,10 @@ class Part:
     name: str
     kind: str
     command: tuple[str, ...]
-    seconds: float
-    peers: bool = False
+    peers: bool
 
     def full_command(self, out: Path) -> list[str]:
-        figures = ["--json", str(out / f"{self.name}.json")] if self.kind != "checks" else []
-        return [sys.executable, *self.command, *figures]
+        return [sys.executable, *self.command, "--json", str(out / f"{self.name}.json")]
 
 
 def words(name: str) -> list[str]:
@@ -89,53 +69,39 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
 
     Raises InputError for a part that is not one of KINDS.
     """
-    kinds = words("PARTS") or [kind for kind in KINDS if device == "cuda" or kind not in ("checks", "targets")]
+    kinds = words("PARTS") or [kind for kind in KINDS if device == "cuda" or kind != "targets"]
     for kind in kinds:
         if kind not in KINDS:
             raise InputError(f"PARTS={kind} is unknown: give some of {' '.join(KINDS)}")
     tiny = size == "tiny"  # a trial of the script
     names = words("CASES") or ["floor", "m-idpg-phm"] * tiny
     dtypes = words("DTYPES") or ["bfloat16", "float16", "float32"][: 1 if tiny else 3]
-    # sentences of a batch, tokens of each
-    shape, batches, lengths = ("2", "8"), ["2"], ["8", "16"]
-    if not tiny:
-        shape, batches, lengths = ("32", "128"), ["16", "32"], ["32", "128", "512"]
+    batch, length = ("2", "8") if tiny else ("32", "128")  # sentences of a batch, tokens of each
+    shape = ["--device", device, "--size", size, "--batch", batch, "--length", length]
     parts: list[Part] = []
 
     def add(name: str, kind: str, command: list[str], cases: list[Case]) -> None:
-        named = ["--cases", *(case.name for case in cases)] if cases else []
-        fixed, each = KINDS[kind]
-        parts.append(Part(name, kind, (*command, *named), fixed + each * len(cases), any(case.peer for case in cases)))
-
-    def shaped(batch: str, length: str, dtype: str) -> list[str]:
-        return ["--device", device, "--size", size, "--batch", batch, "--length", length, "--dtype", dtype]
+        named = [*command, "--cases", *(case.name for case in cases)]
+        parts.append(Part(name, kind, tuple(named), any(case.peer for case in cases)))
 
     def here(names: list[str]) -> list[Case]:
         return [case for case in find_cases(names) if installed(case)]
 
-    for kind in filter(kinds.__contains__, KINDS):
-        if kind == "checks" and CHECKS:
-            add(kind, kind, [*PYTEST, *CHECKS], [])
-        elif kind == "sizes":
-            sizes = words("DTYPES") or ["bfloat16"], words("BATCHES") or batches, words("LENGTHS") or lengths
-            for dtype, batch, length in product(*sizes):
-                command = [STEPS, *shaped(batch, length, dtype), "--rounds", "3", *more]
-                add(f"{dtype}-batch{batch}-length{length}", kind, command, here(names or SIZES_CASES))
-        elif kind in ("targets", "steps"):
-            timed = list(TARGET_CASES) if kind == "targets" else names or ["*"]
-            for dtype in [each for each in dtypes if kind == "steps" or each != "float32"]:
-                command = [STEPS, *shaped(*shape, dtype), "--rounds", "3", "--steps", "4", *more]
-                for number, (_, cases) in enumerate(make_blocks(here(timed)), 1):
-                    add(f"{kind}-{dtype}-{number}", kind, command, cases)
-        elif kind in ("agree", "predict", "inspect"):
-            cases = here(names or (["*"] if kind == "inspect" else list(TARGET_CASES)))
-            for dtype in ["float32"] if kind == "agree" else dtypes:
-                command = [LOOKS, kind, *shaped(*shape, dtype)]
-                if own := [case for case in cases if not case.peer]:
-                    add(f"{kind}-{dtype}", kind, command, own)
-                if kind != "agree" and (peers := [case for case in cases if case.peer]):
-                    add(f"{kind}-{dtype}-peers", kind, command, peers)
-    return parts
+    for kind in filter(kinds.__contains__, ("agree", "predict")):
+        cases = here(names or list(TARGET_CASES))
+        # Peers have libraries of their own, and so a process of their own.
+        groups = {"": [case for case in cases if not case.peer], "-peers": [case for case in cases if case.peer]}
+        for dtype in ["float32"] if kind == "agree" else dtypes:
+            for ending, group in groups.items():
+                if group and not (kind == "agree" and ending):
+                    add(f"{kind}-{dtype}{ending}", kind, [LOOKS, kind, *shape, "--dtype", dtype], group)
+    for kind in filter(kinds.__contains__, ("targets", "steps")):
+        timed = list(TARGET_CASES) if kind == "targets" else names or ["*"]
+        for dtype in [each for each in dtypes if kind == "steps" or each != "float32"]:
+            command = [STEPS, *shape, "--dtype", dtype, "--rounds", "3", "--steps", "4", *more]
+            for number, (_, cases) in enumerate(make_blocks(here(timed)), 1):
+                add(f"{kind}-{dtype}-{number}", kind, command, cases)
+    return sorted(parts, key=lambda part: KINDS.index(part.kind))
 
 
 class Campaign:
@@ -158,11 +124,6 @@ class Campaign:
 
     def left(self) -> list[Part]:
         return [part for part in self.parts if not self.done(part)]
-
-    def estimate(self) -> str:
-        """Return how many parts are left, and about how long they take."""
-        left = self.left()
-        return f"{len(left)} parts, about {sum(part.seconds for part in left) / 60:.0f} minutes"
 
     def run(self, part: Part, remaining: float | None) -> None:
         """Run a part, and kill it with all that it has started when the ``remaining`` seconds are over."""
@@ -280,8 +241,7 @@ def main() -> None:
     if args.dry_run:
         for part in campaign.parts:
             command = shlex.join(["python", *part.full_command(out)[1:]])
-            print(f"{'done' if campaign.done(part) else f'{part.seconds:.0f} s':>6}  {command}")
-        print(campaign.estimate())
+            print(f"{'done' if campaign.done(part) else 'left'}  {command}")
         return
     check_device(device)
     environment, report = environment_of(device), out / "report.json"
@@ -297,11 +257,12 @@ def main() -> None:
         for part in campaign.left():
             remaining = None if end is None else end - time.monotonic()
             if remaining is None or remaining > 0:
-                print(f"{part.name}; left: {campaign.estimate()}", flush=True)
+                print(f"{part.name}; {len(campaign.left())} parts are left", flush=True)
                 campaign.run(part, remaining)
     finally:
         campaign.report(environment)
-        print(f"{out / 'report.md'} has the tables, {report} all there is to send; left: {campaign.estimate()}")
+        left = f"{len(campaign.left())} parts are left"
+        print(f"{out / 'report.md'} has the tables, {report} all there is to send; {left}")
     if failed := campaign.failed():
         sys.exit(f"error: failures in {', '.join(failed)}, see {out / 'report.md'}")
 

@@ -1,11 +1,9 @@
 """What one process of benchmarks/gpu.sh finds out about each case, one after another.
 
-    python benchmarks/gpu_looks.py inspect --cases 'm-idpg*' --device cuda --dtype float16 --json FILE
+    python benchmarks/gpu_looks.py predict --cases 'm-idpg*' --device cuda --dtype float16 --json FILE
 
 agree: how far loss and gradients of a step on the device are from those on the CPU, without dropout (float32); with
 LAYERS layers and SENTENCES sentences.
-inspect: in a step of training, which kernel of scaled_dot_product_attention is called how often, and where Python waits
-for the GPU, as far as torch.cuda.set_sync_debug_mode tells; with LAYERS layers.
 predict: sentences a second, from token ids on the device to logits; a method that can stand in the weights does.
 
 What fails of one case is in its {"error"}, and the next one follows.
@@ -17,11 +15,8 @@ import copy
 import gc
 import sys
 import traceback
-import warnings
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -31,7 +26,6 @@ from step_time import PEERS, Case, find_cases
 from step_worker import Steps, first_line
 from torch import nn
 from torch.nn.functional import cross_entropy
-from torch.profiler import ProfilerActivity, profile
 
 from preprocess.errors import command_line
 from preprocess.flags import aligned
@@ -39,8 +33,6 @@ from preprocess.flags import aligned
 LAYERS = 4  # enough for every preset's places, and quickly made
 SENTENCES = 4  # of the batch of agree, which a CPU takes too
 LARGEST_DIFFERENCE = 1e-3  # of float32 gradients
-ATTENTION = "_scaled_dot_product_"
-WAITS = "synchronizing CUDA operation"
 PASSES = 5  # over the batches, of which the median counts
 Figures = dict[str, Any]
 
@@ -71,31 +63,6 @@ def agree(case: Case, settings: Settings) -> Figures:
     return figures if difference <= LARGEST_DIFFERENCE else {**figures, "error": f"gradients differ by {difference}"}
 
 
-def inspect(case: Case, settings: Settings) -> Figures:
-    """Return {kernel of attention: calls}, and where Python waits for the GPU -> how often."""
-    steps = Steps(case, replace(settings, layers=LAYERS, steps=1))
-    steps.run(1)  # what is made once
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
-        steps.step()
-    calls = {event.key.split("::")[-1]: event.count for event in seen.key_averages()}
-    kernels = {name.lstrip("_"): count for name, count in sorted(calls.items()) if name.startswith(ATTENTION)}
-    waits = synchronisations(steps.step) if settings.device == "cuda" else None
-    return {"layers": LAYERS, "kernels": kernels, "synchronisations": waits}
-
-
-def synchronisations(step: Callable[[], Any]) -> dict[str, int]:
-    torch.cuda.synchronize()
-    torch.cuda.set_sync_debug_mode("warn")
-    try:
-        with warnings.catch_warnings(record=True) as seen:
-            warnings.simplefilter("always")
-            step()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    waits = [each for each in seen if WAITS in str(each.message)]
-    return dict(Counter(f"{'/'.join(Path(each.filename).parts[-3:])}:{each.lineno}" for each in waits).most_common())
-
-
 def predict(case: Case, settings: Settings) -> Figures:
     """Return sentences a second, and the peak memory."""
     steps = Steps(case, settings)
@@ -122,31 +89,30 @@ def _pass(steps: Steps) -> float:
     return seconds
 
 
-# what each look prints of a case: {head of a column: figure, form}
-COLUMNS: dict[str, dict[str, tuple[str, str]]] = {
-    "agree": {"loss": ("loss", "{:.1e}"), "gradient": ("gradient", "{:.1e}")},
-    "inspect": {"waits in a step": ("synchronisations", "{}"), "attention": ("kernels", "{}")},
-    "predict": {"sentences/s": ("sentences_per_s", "{:,.0f}"), "peak MiB": ("peak_mib", "{:,.0f}")},
+# Of each look: its function, and what is printed of a case, {head of a column: (figure, form)}.
+LOOKS: dict[str, tuple[Callable[[Case, Settings], Figures], dict[str, tuple[str, str]]]] = {
+    "agree": (agree, {"loss": ("loss", "{:.1e}"), "gradient": ("gradient", "{:.1e}")}),
+    "predict": (predict, {"sentences/s": ("sentences_per_s", "{:,.0f}"), "peak MiB": ("peak_mib", "{:,.0f}")}),
 }
-LOOKS: dict[str, Callable[[Case, Settings], Figures]] = {"agree": agree, "inspect": inspect, "predict": predict}
 
 
 def look(what: str, cases: list[Case], settings: Settings) -> dict[str, Figures]:
     """Return the figures of each case, and print them."""
+    measure, columns = LOOKS[what]
     by_case: dict[str, Figures] = {}
     for case in cases:
         try:
-            by_case[case.name] = LOOKS[what](case, settings)
+            by_case[case.name] = measure(case, settings)
         except Exception as error:
             traceback.print_exc()
             by_case[case.name] = {"error": first_line(error)}
         gc.collect()
         if settings.device == "cuda":
             torch.cuda.empty_cache()
-    rows = [["case", *COLUMNS[what]]]
+    rows = [["case", *columns]]
     for name, figures in by_case.items():
-        columns = COLUMNS[what].values()
-        rows.append([name, *(form.format(figures[key]) if key in figures else "-" for key, form in columns)])
+        cells = (form.format(figures[key]) if key in figures else "-" for key, form in columns.values())
+        rows.append([name, *cells])
     print("\n".join(aligned(rows)))
     return by_case
 

@@ -122,18 +122,10 @@ def call(what: str, *command: str) -> None:
         raise InputError(f"{what} failed (exit status {status}), see the lines above")
 
 
-def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], str] = lambda line: "") -> None:
-    """Run a child whose lines go to the end of ``log``, each with what ``on_line`` adds to it."""
-    last = "no output"
+def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], str] = str) -> None:
+    """Run a child, and append what ``on_line`` makes of its lines to ``log``. Raises InputError where it fails."""
     with open(log, "a", encoding="utf-8") as file:
-
-        def keep(line: str) -> None:
-            nonlocal last
-            file.write(line + on_line(line))
-            file.flush()
-            last = line.strip() or last
-
-        status = run_child(command, keep, ROOT)
+        status, last = run_child(command, file, on_line, ROOT)
     if status:
         raise InputError(f"{Path(command[0]).name} ended with status {status}: {last} (all of it: {log})")
 
@@ -270,7 +262,7 @@ def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
 
 
 def epoch_watcher(method: str, epochs: int) -> Callable[[str], str]:
-    """Return what reads a training's log as it comes: it prints a line for every epoch, and adds its seconds."""
+    """Return what reads a training's log as it comes: it prints a line for every epoch, and logs its seconds."""
     epoch, started, seconds, valid = 0, 0.0, 0.0, dict[str, Any]()
 
     def watch(line: str) -> str:
@@ -281,7 +273,7 @@ def epoch_watcher(method: str, epochs: int) -> Callable[[str], str]:
         elif message.startswith("begin validation on"):
             # Before the checkpoint is there: a training that goes on from it does not count this epoch again.
             seconds = time.monotonic() - started
-            return f"=== epoch {epoch} took {seconds:.3f} s\n"
+            return f"{line}=== epoch {epoch} took {seconds:.3f} s\n"
         elif name == "valid" and message.startswith("{"):
             valid = json.loads(message)
         elif name == "train" and message.startswith("{"):
@@ -289,7 +281,7 @@ def epoch_watcher(method: str, epochs: int) -> Callable[[str], str]:
             say(
                 f"{method:<16} epoch {epoch}/{epochs}  loss {loss:.3f}  valid accuracy {accuracy:.1f}%  {seconds:.1f} s"
             )
-        return ""
+        return line
 
     return watch
 

@@ -17,9 +17,8 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from common import ROOT, check_device, child_environment, write_json
 from step_time import Case, find_cases, installed, make_blocks
@@ -46,17 +45,13 @@ PEAK_TFLOPS = {"H100": 989, "H200": 989, "A100": 312}  # of a card's bfloat16 an
 STOPPED = "stopped by --limit"
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A command; ``peers``: it needs the libraries of setup_peers.sh."""
 
     name: str
     kind: str
-    command: tuple[str, ...]
+    command: list[str]
     peers: bool
-
-    def full_command(self, out: Path) -> list[str]:
-        return [sys.executable, *self.command, "--json", str(out / f"{self.name}.json")]
 
 
 def words(name: str) -> list[str]:
@@ -82,7 +77,7 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
 
     def add(name: str, kind: str, command: list[str], cases: list[Case]) -> None:
         named = [*command, "--cases", *(case.name for case in cases)]
-        parts.append(Part(name, kind, tuple(named), any(case.peer for case in cases)))
+        parts.append(Part(name, kind, named, any(case.peer for case in cases)))
 
     def here(names: list[str]) -> list[Case]:
         return [case for case in find_cases(names) if installed(case)]
@@ -104,74 +99,43 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
     return sorted(parts, key=lambda part: KINDS.index(part.kind))
 
 
-class Campaign:
-    """The parts in a folder, with what each has said and found."""
+def run_part(part: Part, figures: Path, remaining: float | None) -> dict[str, Any]:
+    """Run a part and return what came of it; kill all that it has started when the ``remaining`` seconds are over."""
+    start = time.monotonic()
+    figures.unlink(missing_ok=True)  # of another command
+    # step_time.py finds the peers' libraries itself, for those of its processes that need them.
+    environment = {**child_environment(peers=part.peers and part.command[0] != STEPS), "PYTHONUNBUFFERED": "1"}
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+    command = [sys.executable, *part.command, "--json", str(figures)]
+    process = subprocess.Popen(command, start_new_session=True, cwd=ROOT, env=environment, **streams)
+    stopped = False
+    try:
+        said, log = process.communicate(timeout=remaining)
+    except subprocess.TimeoutExpired:
+        stopped = True
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if stopped:
+        said, log = process.communicate()  # what it had written
+    status = STOPPED if stopped else process.returncode
+    state = {"kind": part.kind, "seconds": time.monotonic() - start, "status": status, "command": part.command}
+    state["said"] = said.splitlines()
+    if figures.exists():
+        state["found"] = json.loads(figures.read_text(encoding="utf-8"))
+    elif status != 0:
+        state["log"] = log.splitlines()[-30:]
+    return state
 
-    def __init__(self, out: Path, parts: list[Part]):
-        self.out, self.parts = out, parts
-        file = out / "parts.json"  # of each part that was run: seconds, status, command
-        self.states: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
-    def state(self, part: Part) -> dict[str, Any]:
-        """Return {} where the part was not run as it is asked for now: other CASES or --rounds are another command."""
-        state = self.states.get(part.name, {})
-        return state if state.get("command") == [*part.command] else {}
-
-    def done(self, part: Part) -> bool:
-        """Return whether a part need not be run again: it has left figures, or has passed."""
-        state = self.state(part)
-        return bool(state) and (state["status"] == 0 or (self.out / f"{part.name}.json").exists())
-
-    def left(self) -> list[Part]:
-        return [part for part in self.parts if not self.done(part)]
-
-    def run(self, part: Part, remaining: float | None) -> None:
-        """Run a part, and kill it with all that it has started when the ``remaining`` seconds are over."""
-        start = time.monotonic()
-        (self.out / f"{part.name}.json").unlink(missing_ok=True)  # of another command
-        # step_time.py finds the peers' libraries itself, for those of its processes that need them
-        peers = part.peers and part.command[0] != STEPS
-        environment = {**child_environment(peers=peers), "PYTHONUNBUFFERED": "1"}
-        with open(self.out / f"{part.name}.txt", "w") as said, open(self.out / f"{part.name}.log", "w") as log:
-            streams: dict[str, Any] = {"stdout": said, "stderr": log, "cwd": ROOT, "env": environment}
-            process = subprocess.Popen(part.full_command(self.out), start_new_session=True, **streams)
-            try:
-                status: int | str = process.wait(remaining)
-            except subprocess.TimeoutExpired:
-                status = STOPPED
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        seconds = time.monotonic() - start
-        self.states[part.name] = {"seconds": seconds, "status": status, "command": [*part.command]}
-        write_json(self.out / "parts.json", self.states)
-
-    def lines(self, part: Part, ending: str) -> list[str]:
-        file = self.out / f"{part.name}.{ending}"
-        return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
-
-    def failed(self) -> list[str]:
-        """Return the parts that ended with an error: a case or a test of ours failed, or figures are missing."""
-        return [part.name for part in self.parts if self.state(part).get("status", 0) not in (0, STOPPED)]
-
-    def report(self, environment: dict[str, Any]) -> None:
-        """Write report.json, all that is known of each part, and report.md, the tables."""
-        parts: dict[str, Any] = {}
-        lines = ["# RoBERTa on a GPU", "", *(f"- {name}: {value}" for name, value in environment.items())]
-        for part in filter(self.state, self.parts):
-            state = {"kind": part.kind, **self.state(part), "said": self.lines(part, "txt")}
-            figures = self.out / f"{part.name}.json"
-            if figures.exists():
-                state["found"] = json.loads(figures.read_text(encoding="utf-8"))
-            elif state["status"] != 0:
-                state["log"] = self.lines(part, "log")[-30:]
-            parts[part.name] = state
-            compared = targets(state.get("found", {}), environment["hardware"]) if part.kind == "targets" else []
-            ended = f"## {part.name}" + f", which ended ({state['status']})" * bool(state["status"])
-            lines += ["", ended, "", "```text", *state["said"], *compared, *state.get("log", []), "```"]
-        write_json(self.out / "report.json", {"environment": environment, "parts": parts})
-        (self.out / "report.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+def page_of(environment: dict[str, Any], states: dict[str, Any]) -> str:
+    """Return report.md: what was measured on, and the tables of each part."""
+    lines = ["# RoBERTa on a GPU", "", *(f"- {name}: {value}" for name, value in environment.items())]
+    for name, state in states.items():
+        compared = targets(state.get("found", {}), environment["hardware"]) if state["kind"] == "targets" else []
+        ended = f"## {name}" + f", which ended ({state['status']})" * bool(state["status"])
+        lines += ["", ended, "", "```text", *state["said"], *compared, *state.get("log", []), "```"]
+    return "\n".join(lines) + "\n"
 
 
 def environment_of(device: str) -> dict[str, Any]:
@@ -237,33 +201,37 @@ def main() -> None:
     args, more = parser.parse_known_args()  # more: what goes to step_time.py
     device, size = os.environ.get("DEVICE") or "cuda", os.environ.get("SIZE") or "roberta-large"
     out = Path(os.environ.get("OUT") or ROOT / "outputs" / f"{device}-{size}")
-    campaign = Campaign(out, find_parts(device, size, more))
+    parts, report = find_parts(device, size, more), out / "report.json"
+    before = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
+    known = before.get("parts", {})
+    # With other CASES or --rounds a part is another command. What has left figures, or has passed, is done.
+    states = {part.name: known[part.name] for part in parts if known.get(part.name, {}).get("command") == part.command}
+    done = [name for name, state in states.items() if "found" in state or state["status"] == 0]
+    left = [part for part in parts if part.name not in done]
     if args.dry_run:
-        for part in campaign.parts:
-            command = shlex.join(["python", *part.full_command(out)[1:]])
-            print(f"{'done' if campaign.done(part) else 'left'}  {command}")
+        for part in parts:
+            print(f"{'left' if part in left else 'done'}  {shlex.join(['python', *part.command])}")
         return
     check_device(device)
-    environment, report = environment_of(device), out / "report.json"
-    before = json.loads(report.read_text(encoding="utf-8"))["environment"] if report.exists() else environment
+    environment = environment_of(device)
     for name in ("hardware", "torch"):  # figures of one folder share them
-        if before[name] != environment[name]:
+        if before and before["environment"][name] != environment[name]:
             here = f"here is {environment[name]}: give another OUT"
-            raise InputError(f"{out} holds figures of {name} {before[name]}, {here}")
+            raise InputError(f"{out} holds figures of {name} {before['environment'][name]}, {here}")
     out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: terminated"))  # the part that runs ends too
     end = None if args.limit is None else time.monotonic() + args.limit
-    try:
-        for part in campaign.left():
-            remaining = None if end is None else end - time.monotonic()
-            if remaining is None or remaining > 0:
-                print(f"{part.name}; {len(campaign.left())} parts are left", flush=True)
-                campaign.run(part, remaining)
-    finally:
-        campaign.report(environment)
-        left = f"{len(campaign.left())} parts are left"
-        print(f"{out / 'report.md'} has the tables, {report} all there is to send; {left}")
-    if failed := campaign.failed():
+    for number, part in enumerate(left):
+        remaining = None if end is None else end - time.monotonic()
+        if remaining is not None and remaining <= 0:
+            break
+        print(f"{part.name}; {len(left) - number} parts are left", flush=True)
+        states[part.name] = run_part(part, out / f"{part.name}.json", remaining)
+        states = {each.name: states[each.name] for each in parts if each.name in states}  # in their order
+        write_json(report, {"environment": environment, "parts": {**known, **states}})
+        (out / "report.md").write_text(page_of(environment, states), encoding="utf-8")
+    print(f"{out / 'report.md'} has the tables, {report} all there is to send")
+    if failed := [name for name, state in states.items() if state["status"] not in (0, STOPPED)]:
         sys.exit(f"error: failures in {', '.join(failed)}, see {out / 'report.md'}")
 
 

@@ -111,24 +111,16 @@ LATE_VARIANTS = {"-cached-states": {"cached_states": True, "dropout": False}}  #
 PEERS: dict[str, tuple[str, ...]] = {
     "peft-prompt-tuning": ("prompt-tuning",),
     "adapters-prompt-tuning": ("prompt-tuning",),
-    "peft-p-tuning": ("p-tuning",),
     "peft-prefix-tuning": ("p-tuning-v2-kv",),
     # peft's prefix tuning for classification takes the cache for the pooled output of a RoBERTa and fails; this is
     # its prefix tuning of the encoder, with the head put behind it here
     "peft-prefix-features": ("p-tuning-v2-kv",),
     "adapters-prefix-tuning": ("p-tuning-v2-kv",),
-    "peft-prefix-mlp-features": ("prefix-tuning",),
-    "adapters-prefix-mlp": ("prefix-tuning",),
-    "adapters-mam": ("mam",),
     "adapters-adapter": ("adapter",),
     "adapters-adapter-pfeiffer": ("adapter-pfeiffer",),
-    "adapters-adapter-drop": ("adapter-drop",),
-    "adapters-adapter-parallel": ("adapter-parallel",),
-    "adapters-adapter-scaled-parallel": ("adapter-scaled-parallel",),
     "adapters-compacter": ("compacter", "compacter-shared"),
     "peft-lora": ("lora",),
     "adapters-lora": ("lora",),
-    "peft-lora-all": ("lora-all",),  # AdapterHub's LoRA leaves the output projection out
     "transformers-bitfit": ("bitfit",),  # neither library has one
     "transformers-fine-tuning": ("fine-tuning",),
 }

@@ -14,14 +14,12 @@ It ends with a table, which OUT/results.jsonl holds as well, and with two comman
 OUT/share. Ctrl-C is safe at any time: the same command goes on. Remove a folder below OUT to have
 it made again.
 
+The reviews are sentences that 20 readers each rated from -4 to 4, published with VADER (MIT license;
+Hutto & Gilbert, ICWSM 2014); a label is the sign of the mean. The encoder has the Apache-2.0 license.
+
 example:
   bash run_scripts/quickstart.sh --methods m-idpg-phm --max-epoch 1 --cpu
 """
-
-# Reviews: sentences of movie reviews rated by 20 readers each, from -4 to 4, published with VADER (MIT license); cite
-# C.J. Hutto & E. Gilbert, "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media Text", ICWSM
-# 2014. The label is the sign of the mean rating.
-# Backbone: all-MiniLM-L6-v2 (Apache-2.0 license), a 6-layer uncased BERT with WordPiece tokens.
 
 from __future__ import annotations
 
@@ -63,12 +61,6 @@ MODEL_ZIP = "all_minilm_l6_v2/model.zip"
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json")
 REVIEWS_TAR = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
 REVIEWS_FILE = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
-SOURCE_NOTE = (
-    "Movie review sentences with mean ratings from the vaderSentiment 3.3.2 source package (MIT).\n"
-    "Hutto & Gilbert: VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social\n"
-    "Media Text. ICWSM 2014.\n"
-)
-
 SPLITS = ("train", "valid", "test")
 MIN_RATING = 1.0  # reviews rated nearer to neutral than this are left out
 MAX_WORDS = 18  # longer ones are left out too: the time of a step grows with its longest sentence
@@ -186,8 +178,6 @@ def make_splits(reviews: list[str], folder: Path, sizes: dict[str, int], seed: i
             lines, left = left[: sizes[split]], left[sizes[split] :]
             (work / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
             say(f"{split}: {len(lines)} reviews, {sum(line.startswith('1') for line in lines)} positive")
-        (work / "SOURCE.txt").write_text(SOURCE_NOTE, encoding="utf-8")
-    say(SOURCE_NOTE.rstrip())
 
 
 def binarize(reviews: Path, model: Path, folder: Path) -> None:

@@ -5,13 +5,10 @@ their vote is written: what most say, or the mean of their scores.
 
     python -m run_scripts.submit glue --runs results/glue --row m-idpg-phm --out glue.zip --dry-run
 
-The benchmarks take a zip archive with a file for each test set. Sources. Names of files and labels: the toolkit of the
-benchmarks' authors, nyu-mll/jiant at 00b121b, jiant/evaluate.py ("exact file names per task required by the GLUE
-evaluation server"), and the T5 authors' script for submissions, which agree. Numbers of examples: huggingface/datasets
-at 0401021, datasets/glue/README.md and datasets/super_glue/README.md. All files or none, and the sample:
-keras-team/keras-hub at 63b7e4b, examples/glue_benchmark/README.md. The model of MNLI for AX: the same README of GLUE.
-The model of RTE for SuperGLUE's diagnostics, and that all its files are wanted: its FAQ as russiansuperglue.com/faq
-repeats it. The lines of MultiRC: the sample submission as jiant-dev/jiant-dev#108 quotes it.
+The benchmarks take a zip archive with a file for each test set. Names of files and labels are those of
+nyu-mll/jiant at 00b121b, jiant/evaluate.py; numbers of examples those of huggingface/datasets at 0401021, datasets/glue
+and datasets/super_glue; the lines of MultiRC those of jiant-dev/jiant-dev#108. MNLI's model answers GLUE's diagnostics
+(the same README), RTE's SuperGLUE's (its FAQ).
 """
 
 from __future__ import annotations

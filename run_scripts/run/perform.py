@@ -45,12 +45,8 @@ OPTION_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "opt
 def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whole_model: bool = True) -> Record:
     """Return the record of a run: of a finished one it is read; one that was killed goes on.
 
-    Raises InputError where fairseq-train fails, with the last line of its log, or data is damaged.
-
-    Args:
-        results: folder of all runs, with their splits and M(x).
-        echo: print the output of fairseq-train.
-        keep_whole_model: keep the checkpoint even of a run that trains the backbone, which is as large.
+    Raises InputError where fairseq-train fails, with the last line of its log, or data is damaged. ``echo`` prints its
+    output; without ``keep_whole_model`` the checkpoint of a run that trains the backbone goes, which is as large.
     """
     run, results = experiment.run, results.absolute()
     folder = run_folder(results, run)

@@ -94,7 +94,7 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
         timed = list(TARGET_CASES) if kind == "targets" else names or ["*"]
         for dtype in [each for each in dtypes if kind == "steps" or each != "float32"]:
             command = [STEPS, *shape, "--dtype", dtype, "--rounds", "3", "--steps", "4", *more]
-            for number, (_, cases) in enumerate(make_blocks(here(timed)), 1):
+            for number, cases in enumerate(make_blocks(here(timed)), 1):
                 add(f"{kind}-{dtype}-{number}", kind, command, cases)
     return sorted(parts, key=lambda part: KINDS.index(part.kind))
 

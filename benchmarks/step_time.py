@@ -59,14 +59,7 @@ from preprocess.flags import aligned
 REFERENCES = ("prompt-tuning", "floor")  # what every case is compared with
 TOGETHER = 14  # cases that are measured at the same time, at most
 FLOOR_ROWS = 5  # prompt tuning's
-FAMILIES = {  # of a method with prompts, by its --prompt-insertion; of the others
-    "add": "prompts in the input",
-    "key-value": "keys and values",
-    "late": "late prompts",
-    "adapter": "adapters and weights",
-    "": "baselines",
-}
-LATE = FAMILIES["late"]
+LATE = "late"  # a --prompt-insertion, and the group of all presets that have it
 Figures = dict[str, dict[str, Any]]
 
 
@@ -80,7 +73,6 @@ class Case:
     name: str
     maker: str  # method (of this plugin), floor (stock fairseq), peft, adapters or transformers
     what: str  # the plugin's --method, or the kind of tuning
-    family: str = FAMILIES[""]
     group: str = "floors"
     options: dict[str, Any] = field(default_factory=dict)  # of the method, or of the preset that a peer stands beside
     cached: bool = False  # the batches bring M(x), as with --representation-cache
@@ -104,7 +96,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # preset -> ending of the na
     "m-idpg-phm": {"-cached": {"cached": True}, "-grouped": {"grouped": True}, "-checkpointed": {"checkpointed": True}},
     "fine-tuning": {"-checkpointed": {"checkpointed": True}},
     # without dropout it stands beside cached states
-    "prompt-tuning": {"-grouped": {"grouped": True}, "-no-dropout": {"dropout": False, "family": LATE, "group": LATE}},
+    "prompt-tuning": {"-grouped": {"grouped": True}, "-no-dropout": {"dropout": False, "group": LATE}},
 }
 LATE_VARIANTS = {"-cached-states": {"cached_states": True, "dropout": False}}  # of every late preset
 # MAKER-KIND of other libraries -> the presets that it stands beside; the sizes are those of the first
@@ -130,22 +122,21 @@ FLOORS = (Case("floor", "floor", "prompted"), Case("floor-text", "floor", "text"
 
 @cache
 def all_cases() -> dict[str, Case]:
-    """Return all cases in the table's order: by family, each preset with its variants and peers behind it."""
+    """Return all cases in the table's order: each preset with its variants and peers behind it, group by group."""
     from fairseq_idpg.methods.registry import PRESETS  # imports fairseq, which the peers' processes do without
 
     leaders = {preset: beside[0] for beside in PEERS.values() for preset in beside}
     cases: list[Case] = []
     for name, preset in PRESETS.items():
-        family = FAMILIES[preset.defaults.get("prompt_insertion", "adapter" if preset.methods else "")]
-        group = LATE if family == LATE else leaders.get(name, name)
-        own = Case(name, "method", name, family, group, preset.defaults)
-        variants = LATE_VARIANTS if family == LATE else VARIANTS.get(name, {})
+        late = preset.defaults.get("prompt_insertion") == LATE
+        own = Case(name, "method", name, LATE if late else leaders.get(name, name), preset.defaults)
+        variants = LATE_VARIANTS if late else VARIANTS.get(name, {})
         cases += [own, *(replace(own, name=name + end, **change) for end, change in variants.items())]
         for peer in (peer for peer, beside in PEERS.items() if beside[0] == name):
             maker, _, what = peer.partition("-")
             cases.append(replace(own, name=peer, maker=maker, what=what))
-    order = list(FAMILIES.values())
-    cases.sort(key=lambda case: order.index(case.family))  # stable
+    groups = list(dict.fromkeys(case.group for case in cases))
+    cases.sort(key=lambda case: groups.index(case.group))  # stable
     return {case.name: case for case in (*cases, *FLOORS)}
 
 
@@ -166,25 +157,21 @@ def installed(case: Case) -> bool:
     return not case.peer or find_spec(case.maker) is not None or (PEERS_FOLDER / case.maker).is_dir()
 
 
-def make_blocks(cases: list[Case]) -> list[tuple[str, list[Case]]]:
-    """Return (family, cases) to be measured one after another, each with the references that are among ``cases``.
+def make_blocks(cases: list[Case]) -> list[list[Case]]:
+    """Return the cases of each part that is measured by itself, with the references that are among ``cases``.
 
-    What is compared must be measured at the same time, but every case's process holds its memory as long as its block
+    What is compared must be measured at the same time, but every case's process holds its memory as long as its part
     lasts. So a preset stays with its variants and peers, and else there are TOGETHER cases at most.
     """
     if len(cases) <= TOGETHER:
-        return [("", cases)]
+        return [cases]
     references = [case for case in cases if case.name in REFERENCES]
-    blocks: list[tuple[str, list[Case]]] = []
-    for (family, _), group in groupby(cases, lambda case: (case.family, case.group)):
-        members = list(group)
-        members += [case for case in references if case not in members]
-        # a group joins the block before it where both are of one family and fit
-        more = [case for case in members if blocks and case not in blocks[-1][1]]
-        if blocks and blocks[-1][0] == family and len(blocks[-1][1]) + len(more) <= TOGETHER:
-            blocks[-1][1].extend(more)
-        else:
-            blocks.append((family, members))
+    blocks: list[list[Case]] = [references]
+    for _, group in groupby(cases, lambda case: case.group):
+        more = [case for case in group if case not in references]
+        if len(blocks[-1]) + len(more) > TOGETHER and len(blocks[-1]) > len(references):
+            blocks.append(references)
+        blocks[-1] = [*blocks[-1], *more]
     return blocks
 
 
@@ -351,11 +338,11 @@ def main() -> None:
     print(f"{settings}; {settings.steps} batches in each of {args.rounds} rounds", flush=True)
     figures: Figures = {}
     failed: list[str] = []
-    for family, members in make_blocks(cases):
-        block, errors = measure(members, settings, args.rounds, f"{family}: " if family else "")
+    for members in make_blocks(cases):
+        block, errors = measure(members, settings, args.rounds)
         figures = {**block, **figures}  # of references the first block's
         failed += [name for name in errors if name not in failed]
-        print("\n".join(["", *filter(None, [family]), *table(block)]), flush=True)
+        print("\n".join(["", *table(block)]), flush=True)
     print(f"\n{libraries(figures)}")
     shared = {"settings": asdict(settings), "rounds": args.rounds}
     write_json(args.json, {case.name: {**figures[case.name], **shared} for case in cases})

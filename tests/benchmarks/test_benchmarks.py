@@ -72,9 +72,10 @@ def test_step_time(benchmark, tmp_path):
 def test_variants_are_what_their_names_say():
     worker, settings = import_module("step_worker"), replace(import_module("common").SIZES["tiny"], threads=1)
     names = ["m-idpg-phm", "m-idpg-phm-cached", "lpt-naive", "lpt-naive-cached-states"]
-    steps = (worker.Steps(case, settings) for case in import_module("step_time").find_cases(names))
-    given = [each.batches[0][0].keys() for each in steps]
-    assert given[1] - given[0] == {"representation"} and given[3] - given[2] == {"states"}
+    cases = import_module("step_time").find_cases(names)
+    given = {case.name: worker.Steps(case, settings).batches[0][0].keys() for case in cases}
+    assert given["m-idpg-phm-cached"] - given["m-idpg-phm"] == {"representation"}
+    assert given["lpt-naive-cached-states"] - given["lpt-naive"] == {"states"}
 
 
 def test_scaling(benchmark, tmp_path):

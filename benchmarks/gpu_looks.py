@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from common import SIZES, Settings, add_step_options, make_parser, parse, step_settings, write_json
+from common import Settings, add_step_options, make_parser, parse, step_settings, write_json
 from step_time import PEERS, Case, find_cases
 from step_worker import Steps, first_line
 from torch import nn
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", action="extend", metavar="NAME", help="names or patterns (default: all)")
     add_step_options(parser)
     args = parse(parser)
-    settings = step_settings(args, SIZES[args.size], length_spread=0.0)
+    settings = step_settings(args, length_spread=0.0)
     by_case = look(args.look, find_cases(args.cases or ["*"]), settings)
     write_json(args.json, by_case)
     errors = {name: figures["error"] for name, figures in by_case.items() if "error" in figures}

@@ -232,7 +232,7 @@ class Worker:
         self.process.communicate()
 
 
-def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "") -> tuple[Figures, list[str]]:
+def measure(cases: list[Case], settings: Settings, rounds: int) -> tuple[Figures, list[str]]:
     """Return (figures of each case, the cases of this plugin and of fairseq that failed), and show the first one's log.
 
     On a CPU the cases take turns after every step, so that a slow minute is in all of them; after every round on a GPU,
@@ -248,7 +248,7 @@ def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "")
         for worker in workers.values():
             worker.answer()  # what was built
         turns = {name: partial(worker.run, steps) for name, worker in workers.items()}
-        take_turns(turns, (rounds + 1) * settings.steps // steps, f"{label}steps")
+        take_turns(turns, (rounds + 1) * settings.steps // steps, "steps")
         figures = {name: worker.finish(settings.steps) for name, worker in workers.items()}
         failed = [worker for worker in workers.values() if "error" in worker.figures and not worker.case.peer]
         for worker in failed[:1]:

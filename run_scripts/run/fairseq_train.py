@@ -104,37 +104,29 @@ def child_environment() -> dict[str, str]:
 def training_facts(log: Path) -> dict[str, Any]:
     """Return ``seconds`` of fairseq-train over all attempts, ``seconds_per_update``, ``peak_mib``, ``hardware``.
 
-    The memory is the maximum over attempts, of the GPUs or else of the process; that of several processes with GPUs is
-    not known. Hardware is "CPU", or the GPUs' names.
+    Seconds of an update are by fairseq's clock, without start-up, loading of batches, validation and saving; it logs
+    them every 100 updates. The memory is the maximum over attempts, of the GPUs or else of the process; that of several
+    processes with GPUs is not known. Hardware is "CPU", or the GPUs' names.
     """
     attempts = log.read_text("utf-8", "replace").split(STARTED)[1:]
+    text = "".join(attempts)
+    # A checkpoint carries fairseq's clock: an attempt that goes on includes the updates of the earlier ones.
+    of_updates = {int(updates): float(seconds) for updates, seconds in STEPS.findall(text)}
     devices = dict.fromkeys(name for each in attempts if DEVICES in each for name in GPU_NAME.findall(each) or ["CPU"])
     on_gpu = any(name != "CPU" for name in devices)
-    peaks = [float(mib) for mib, device in PEAK.findall("".join(attempts)) if (device == "GPU") == on_gpu]
+    peaks = [float(mib) for mib, device in PEAK.findall(text) if (device == "GPU") == on_gpu]
     return {
         "seconds": round(sum(map(_seconds, attempts)), 1),
-        "seconds_per_update": seconds_per_update(log),
+        "seconds_per_update": round(sum(of_updates.values()) / max(of_updates), 4) if of_updates else None,
         "peak_mib": max(peaks, default=None),
         "hardware": ", ".join(devices) or None,
     }
 
 
-def seconds_per_update(log: Path) -> float | None:
-    """Return seconds by fairseq's clock, without start-up, loading of batches, validation and saving.
-
-    fairseq logs it every --log-interval updates (100), in whole seconds; None where there were fewer. A checkpoint
-    carries the clock, so that an attempt that goes on includes the updates of the earlier ones.
-    """
-    of_updates = {int(updates): float(seconds) for updates, seconds in STEPS.findall(log.read_text("utf-8", "replace"))}
-    return round(sum(of_updates.values()) / max(of_updates), 4) if of_updates else None
-
-
 def dev_curve(log: Path, metric: str) -> list[list[float]]:
     """Return [updates, dev score] of every validation, x100 and rounded to 0.1 by fairseq."""
     validations = re.findall(VALIDATED.format(metric), log.read_text("utf-8", "replace"))
-    return [
-        [updates, score] for updates, score in {int(updates): float(score) for score, updates in validations}.items()
-    ]
+    return [list(point) for point in {int(updates): float(score) for score, updates in validations}.items()]
 
 
 def _seconds(attempt: str) -> float:

@@ -73,11 +73,10 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
 def unanswered(record: Record, experiment: Experiment) -> list[tuple[str, str]]:
     """Return (task, folder) of the other tasks that a finished run has not answered, or on other data."""
     known = record.get("transfer") or {}
-    read = {experiment.reads_word_vectors, True}  # the digests of older records always include word vectors
     return [
         (task, data)
         for task, data in zip(experiment.eval_tasks, experiment.eval_data)
-        if known.get(task, {}).get("data") not in {folder_digest(data, word_vectors) for word_vectors in read}
+        if known.get(task, {}).get("data") != folder_digest(data, experiment.reads_word_vectors)
     ]
 
 

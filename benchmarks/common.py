@@ -49,6 +49,7 @@ class Settings:
     device: str = "cpu"
     clock: str = "wall"  # wall, or cpu: the seconds that the process itself computed, all its threads together
     dtype: str = "float32"  # float32, or float16 and bfloat16 as with fairseq's --fp16 and --bf16
+    predict: bool = False  # predictions instead of training steps
 
     @property
     def positions(self) -> int:
@@ -65,9 +66,10 @@ class Settings:
     def __str__(self) -> str:
         about = "about " if self.length_spread else ""
         cpu = ", seconds of the CPU" if self.clock == "cpu" else ""
+        what = "predictions, " if self.predict else ""
         rows = f"prompt length {self.prompt_length}" if self.prompt_length else "each preset's prompt length"
         return (
-            f"{self.layers} layers, width {self.width}, batch {self.batch}, {about}{self.length} tokens, "
+            f"{what}{self.layers} layers, width {self.width}, batch {self.batch}, {about}{self.length} tokens, "
             f"{rows}, {self.dtype}, {self.threads} thread{'s' * (self.threads > 1)}{cpu}"
         )
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from common import ROOT, check_device, child_environment, write_json
-from step_time import Case, find_cases, installed, make_blocks
+from step_time import find_cases, installed, make_blocks
 
 from preprocess.build import installed_versions
 from preprocess.errors import InputError, command_line
@@ -36,7 +36,6 @@ TARGETS = (
     ("m-idpg-phm", "prompt-tuning", 1.6),
 )
 TARGET_CASES = tuple(dict.fromkeys(name for target in TARGETS for name in target[:2]))
-LOOKS, STEPS = "benchmarks/gpu_looks.py", "benchmarks/step_time.py"
 LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton", "pytest")
 # The parts, in this order: what says whether figures can be trusted, what is asked most often, the longest last. The
 # environment heads every report.
@@ -46,12 +45,11 @@ STOPPED = "stopped by --limit"
 
 
 class Part(NamedTuple):
-    """A command; ``peers``: it needs the libraries of setup_peers.sh."""
+    """A command that writes figures."""
 
     name: str
     kind: str
     command: list[str]
-    peers: bool
 
 
 def words(name: str) -> list[str]:
@@ -69,42 +67,33 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
         if kind not in KINDS:
             raise InputError(f"PARTS={kind} is unknown: give some of {' '.join(KINDS)}")
     tiny = size == "tiny"  # a trial of the script
-    names = words("CASES") or ["floor", "m-idpg-phm"] * tiny
+    asked = words("CASES") or ["floor", "m-idpg-phm"] * tiny
     dtypes = words("DTYPES") or ["bfloat16", "float16", "float32"][: 1 if tiny else 3]
     batch, length = ("2", "8") if tiny else ("32", "128")  # sentences of a batch, tokens of each
     shape = ["--device", device, "--size", size, "--batch", batch, "--length", length]
     parts: list[Part] = []
-
-    def add(name: str, kind: str, command: list[str], cases: list[Case]) -> None:
-        named = [*command, "--cases", *(case.name for case in cases)]
-        parts.append(Part(name, kind, named, any(case.peer for case in cases)))
-
-    def here(names: list[str]) -> list[Case]:
-        return [case for case in find_cases(names) if installed(case)]
-
-    for kind in filter(kinds.__contains__, ("agree", "predict")):
-        cases = here(names or list(TARGET_CASES))
-        # Peers have libraries of their own, and so a process of their own.
-        groups = {"": [case for case in cases if not case.peer], "-peers": [case for case in cases if case.peer]}
+    for kind in filter(kinds.__contains__, KINDS[1:]):
+        usual = ["*"] if kind == "steps" else list(TARGET_CASES)
+        cases = [case for case in find_cases(usual if kind == "targets" else asked or usual) if installed(case)]
         for dtype in ["float32"] if kind == "agree" else dtypes:
-            for ending, group in groups.items():
-                if group and not (kind == "agree" and ending):
-                    add(f"{kind}-{dtype}{ending}", kind, [LOOKS, kind, *shape, "--dtype", dtype], group)
-    for kind in filter(kinds.__contains__, ("targets", "steps")):
-        timed = list(TARGET_CASES) if kind == "targets" else names or ["*"]
-        for dtype in [each for each in dtypes if kind == "steps" or each != "float32"]:
-            command = [STEPS, *shape, "--dtype", dtype, "--rounds", "3", "--steps", "4", *more]
-            for number, cases in enumerate(make_blocks(here(timed)), 1):
-                add(f"{kind}-{dtype}-{number}", kind, command, cases)
-    return sorted(parts, key=lambda part: KINDS.index(part.kind))
+            if kind == "agree":
+                command = ["benchmarks/gpu_agree.py", *shape]
+            elif kind == "targets" and dtype == "float32":
+                continue
+            else:
+                command = ["benchmarks/step_time.py", *shape, "--dtype", dtype, "--rounds", "3", "--steps", "4", *more]
+                command += ["--predict"] * (kind == "predict")
+            for number, block in enumerate(make_blocks(cases), 1):
+                named = [*command, "--cases", *(case.name for case in block)]
+                parts.append(Part(f"{kind}-{dtype}-{number}", kind, named))
+    return parts
 
 
 def run_part(part: Part, figures: Path, remaining: float | None) -> dict[str, Any]:
     """Run a part and return what came of it; kill all that it has started when the ``remaining`` seconds are over."""
     start = time.monotonic()
     figures.unlink(missing_ok=True)  # of another command
-    # step_time.py finds the peers' libraries itself, for those of its processes that need them.
-    environment = {**child_environment(peers=part.peers and part.command[0] != STEPS), "PYTHONUNBUFFERED": "1"}
+    environment = {**child_environment(), "PYTHONUNBUFFERED": "1"}
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
     command = [sys.executable, *part.command, "--json", str(figures)]
     process = subprocess.Popen(command, start_new_session=True, cwd=ROOT, env=environment, **streams)

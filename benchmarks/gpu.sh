@@ -13,7 +13,7 @@
 #   environment   GPU, driver, torch, CUDA, libraries: they head every report
 #   agree         loss and gradients of some cases on the GPU beside the CPU
 #   targets       time and memory of a training step beside peft's and prompt tuning's, and what they should be
-#   predict       sentences a second
+#   predict       time and memory of predictions of the same cases
 #   steps         steps of every preset, with caches, beside peft where that is installed, in the environment or by
 #                 benchmarks/setup_peers.sh; batches of 32 sentences of 128 tokens
 #

@@ -301,6 +301,7 @@ def parse_options() -> argparse.Namespace:
     add(
         "--cases", nargs="+", action="extend", metavar="CASE", help="names or patterns, such as '*lora*' (default: all)"
     )
+    add("--predict", action="store_true", help="time predictions of batches instead of training steps")
     add("--list", action="store_true", help="print the cases, measure nothing")
     add("--no-peers", action="store_true", help="leave peft and adapters out")
     add("--against", type=Path, metavar="DIR", help="another checkout, whose cases run in turns with these")
@@ -328,7 +329,7 @@ def main() -> None:
     if args.clock == "cpu" and args.device != "cpu":
         raise InputError(f"--clock cpu does not see the work of --device {args.device}: give --clock wall")
     same_length = {"length_spread": 0.0} if args.length else {}
-    settings = step_settings(args, clock=args.clock, **same_length)
+    settings = step_settings(args, clock=args.clock, predict=args.predict, **same_length)
     cases = cases_to_measure(args)
     if args.list:
         print("\n".join(case.name for case in cases))

@@ -150,11 +150,12 @@ def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     done = gpu(*words, **usual)
     assert done.returncode == 0, done.stdout + done.stderr
     parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
-    assert parts["agree-float32"]["found"]["lora"] == {"loss": 0.0, "gradient": 0.0}
+    assert parts["agree-float32-1"]["found"]["lora"] == {"loss": 0.0, "gradient": 0.0}
     other = f"lora ({SCRIPTS.parent.name})"  # --against: the case of the other checkout is measured beside
     assert {"lora", other} < parts["steps-bfloat16-1"]["found"].keys()
+    assert parts["predict-bfloat16-1"]["found"]["lora"]["settings"]["predict"]
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert len(re.findall(r"^lora +\d\.\d{4} ", report, re.MULTILINE)) == 2  # targets, steps
+    assert len(re.findall(r"^lora +\d\.\d{4} ", report, re.MULTILINE)) == 3  # targets, predict, steps
 
 
 @pytest.mark.parametrize(

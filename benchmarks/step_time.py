@@ -13,6 +13,7 @@ have the rows, hidden sizes and ranks of the preset that they stand beside, and 
 "kept" is what autograd keeps between forward and backward. "trainable" is without the head, "tokens/s" without padding
 and prompt. "/ peer" is the ratio to the fastest of the peers that stand beside the preset.
 
+--predict times predictions of the same batches; a method that can stand in the weights does then.
 --length gives all sentences the same number of tokens instead of drawing it from N(40, 10).
 --dtype float16 and bfloat16 train as fairseq's --fp16 and --bf16: the frozen weights too are in half precision, Adam
 works on float32 copies. On the CPU, the peak then includes the float32 model that the half one is made from.

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tqdm import tqdm
 
@@ -50,6 +49,7 @@ class Settings:
     device: str = "cpu"
     clock: str = "wall"  # wall, or cpu: the seconds that the process itself computed, all its threads together
     dtype: str = "float32"  # float32, or float16 and bfloat16 as with fairseq's --fp16 and --bf16
+    predict: bool = False  # predictions instead of training steps
 
     @property
     def positions(self) -> int:
@@ -66,9 +66,10 @@ class Settings:
     def __str__(self) -> str:
         about = "about " if self.length_spread else ""
         cpu = ", seconds of the CPU" if self.clock == "cpu" else ""
+        what = "predictions, " if self.predict else ""
         rows = f"prompt length {self.prompt_length}" if self.prompt_length else "each preset's prompt length"
         return (
-            f"{self.layers} layers, width {self.width}, batch {self.batch}, {about}{self.length} tokens, "
+            f"{what}{self.layers} layers, width {self.width}, batch {self.batch}, {about}{self.length} tokens, "
             f"{rows}, {self.dtype}, {self.threads} thread{'s' * (self.threads > 1)}{cpu}"
         )
 
@@ -84,8 +85,8 @@ NUMBERS = {
     "ffn": "inner width of the feed-forward",
     "heads": "heads of attention",
     "batch": "examples of a batch",
-    "length": "tokens of an example, on average; with step_time.py of each",
-    "prompt_length": "rows of a prompt",
+    "length": "tokens of each example, instead of a normal distribution of them",
+    "prompt_length": "rows of a prompt, instead of each preset's",
     "steps": "batches: each round runs all of them",
     "threads": "threads of torch on the CPU",
 }
@@ -114,31 +115,28 @@ def make_parser(doc: str | None, clock: bool = False, **numbers: tuple[int, str]
     return parser
 
 
-def add_step_options(parser: argparse.ArgumentParser, base: Settings | None = None) -> None:
-    """Add the options of a training step: NUMBERS, --device, --dtype, and without a ``base`` also --size."""
+def add_step_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a training step: NUMBERS, --device, --dtype, --size."""
     for name, text in NUMBERS.items():
-        default = getattr(base, name, "that of --size") or "each preset's"
-        parser.add_argument(flag_name(name), type=positive, metavar="N", help=f"{text} (default {default})")
+        parser.add_argument(flag_name(name), type=positive, metavar="N", help=text)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default cpu")
     dtypes = ("float32", "float16", "bfloat16")
     parser.add_argument("--dtype", choices=dtypes, default="float32", help="default float32; half as fairseq does it")
-    if base is None:
-        parser.add_argument("--size", choices=SIZES, default="small", help="of the model (default small)")
+    size = "gives the numbers above that are left out (default small)"
+    parser.add_argument("--size", choices=SIZES, default="small", help=size)
 
 
-def step_settings(args: argparse.Namespace, base: Settings, **changes: Any) -> Settings:
-    """Return ``base`` with ``changes`` and with the numbers, device and dtype of a command line."""
+def step_settings(args: argparse.Namespace, **changes: Any) -> Settings:
+    """Return the settings of a command line, with ``changes``."""
     numbers = {name: getattr(args, name) for name in NUMBERS if getattr(args, name) is not None}
-    return replace(base, device=args.device, dtype=args.dtype, **changes, **numbers)
+    return replace(SIZES[args.size], device=args.device, dtype=args.dtype, **changes, **numbers)
 
 
 def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the command line. Raises InputError where an hour's figures would be lost: their folder is not there."""
     args = parser.parse_args()
-    for option in ("json", "plot"):
-        path = getattr(args, option, None)
-        if path and not path.resolve().parent.is_dir():
-            raise InputError(f"--{option} {path}: its folder does not exist")
+    if args.json and not args.json.resolve().parent.is_dir():
+        raise InputError(f"--json {args.json}: its folder does not exist")
     return args
 
 
@@ -182,52 +180,37 @@ def child_environment(threads: int | None = None, peers: bool = False) -> dict[s
     return {**os.environ, **fixed}
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A process that has ended: its lines with the seconds from its start to each, and what it took.
+class Finished(NamedTuple):
+    """A process that has ended: what it wrote, and what it took with the processes that it started.
 
-    ``cpu`` and ``peak_mib`` are of all the processes that it started, too: seconds together, memory of the largest.
+    ``cpu``: their seconds together; ``peak_mib``: the memory of the largest.
     """
 
-    lines: list[tuple[float, str]]
+    said: str
     wall: float
     cpu: float
     peak_mib: float
 
-    def all(self, pattern: str) -> list[tuple[float, re.Match[str]]]:
-        """Return the seconds and the match of every line that matches."""
-        matches = ((seconds, re.search(pattern, line)) for seconds, line in self.lines)
-        return [(seconds, match) for seconds, match in matches if match]
-
-    def first(self, pattern: str) -> tuple[float, re.Match[str]]:
-        """Return the first line that matches. Raises RuntimeError where no line does."""
-        for match in self.all(pattern):
-            return match
-        raise RuntimeError(f"its output has no line like {pattern!r}: does this fairseq log otherwise?")
-
 
 def run_process(command: list[str], threads: int, **variables: str) -> Finished:
-    """Run a command to its end. Raises InputError with the last line of one that fails, whose traceback is printed."""
+    """Run a command to its end. Raises InputError with the last line of one that fails, whose output is printed."""
     start = time.perf_counter()
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    # threads that spin while they wait would be counted; lines have to come when they are written
-    steady = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONUNBUFFERED": "1"}
-    environment = {**child_environment(threads), **steady, **variables}
+    # Threads that spin while they wait would be counted.
+    environment = {**child_environment(threads), "OMP_WAIT_POLICY": "PASSIVE", **variables}
     with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, errors="replace", **streams) as process:
         assert process.stdout is not None
         try:
-            lines = [(time.perf_counter() - start, line) for line in process.stdout]
+            said = process.stdout.read()
             _, status, used = os.wait4(process.pid, 0)
         except BaseException:
             process.kill()
             raise
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        text = "".join(line for _, line in lines).strip()
-        _, traceback, trace = text.rpartition("Traceback (most recent call last)")
-        print(f"{traceback}{trace}" if traceback else "", end="", file=sys.stderr)
-        raise InputError(text.rpartition("\n")[2] or f"{command[0]} ended with status {process.returncode}")
-    return Finished(lines, time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**10)
+        print(said, end="", file=sys.stderr)
+        raise InputError(said.strip().rpartition("\n")[2] or f"{command[0]} ended with status {process.returncode}")
+    return Finished(said, time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**10)
 
 
 def write_json(path: Path | None, figures: Any) -> None:

@@ -17,13 +17,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from common import ROOT, check_device, child_environment, write_json
-from step_time import Case, find_cases, installed, make_blocks
+from step_time import find_cases, installed, make_blocks
 
 from preprocess.build import installed_versions
 from preprocess.errors import InputError, command_line
@@ -38,45 +36,20 @@ TARGETS = (
     ("m-idpg-phm", "prompt-tuning", 1.6),
 )
 TARGET_CASES = tuple(dict.fromkeys(name for target in TARGETS for name in target[:2]))
-SIZES_CASES = "floor prompt-tuning m-idpg-phm-cached peft-prompt-tuning".split()  # of "sizes", unless CASES says others
-LOOKS, STEPS = "benchmarks/gpu_looks.py", "benchmarks/step_time.py"
-# The tests that look at a device, and how pytest shows them. Without a file pytest would run every test.
-CHECKS = [
-    place
-    for place in ("tests/device", "tests/cli/test_gpu.py", "tests/backbone/test_padding.py")
-    if (ROOT / place).exists()
-]
-PYTEST = ("-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider")
 LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton", "pytest")
-# The parts, in this order: what says whether figures can be trusted, what is asked most often, the longest last.
-# Each with its seconds and those of a case, on an H200 with 16 cores.
-KINDS: dict[str, tuple[float, float]] = {
-    "environment": (0, 0),  # heads every report
-    "agree": (10, 1.5),
-    "targets": (25, 2),
-    "sizes": (20, 3),
-    "predict": (15, 3),
-    "checks": (120, 0),
-    "inspect": (15, 1.5),
-    "steps": (30, 4),
-}
+# The parts, in this order: what says whether figures can be trusted, what is asked most often, the longest last. The
+# environment heads every report.
+KINDS = ("environment", "agree", "targets", "predict", "steps")
 PEAK_TFLOPS = {"H100": 989, "H200": 989, "A100": 312}  # of a card's bfloat16 and float16, by its data sheet
 STOPPED = "stopped by --limit"
 
 
-@dataclass(frozen=True)
-class Part:
-    """A command; ``peers``: it needs the libraries of setup_peers.sh."""
+class Part(NamedTuple):
+    """A command that writes figures."""
 
     name: str
     kind: str
-    command: tuple[str, ...]
-    seconds: float
-    peers: bool = False
-
-    def full_command(self, out: Path) -> list[str]:
-        figures = ["--json", str(out / f"{self.name}.json")] if self.kind != "checks" else []
-        return [sys.executable, *self.command, *figures]
+    command: list[str]
 
 
 def words(name: str) -> list[str]:
@@ -89,128 +62,69 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
 
     Raises InputError for a part that is not one of KINDS.
     """
-    kinds = words("PARTS") or [kind for kind in KINDS if device == "cuda" or kind not in ("checks", "targets")]
+    kinds = words("PARTS") or [kind for kind in KINDS if device == "cuda" or kind != "targets"]
     for kind in kinds:
         if kind not in KINDS:
             raise InputError(f"PARTS={kind} is unknown: give some of {' '.join(KINDS)}")
     tiny = size == "tiny"  # a trial of the script
-    names = words("CASES") or ["floor", "m-idpg-phm"] * tiny
+    asked = words("CASES") or ["floor", "m-idpg-phm"] * tiny
     dtypes = words("DTYPES") or ["bfloat16", "float16", "float32"][: 1 if tiny else 3]
-    # sentences of a batch, tokens of each
-    shape, batches, lengths = ("2", "8"), ["2"], ["8", "16"]
-    if not tiny:
-        shape, batches, lengths = ("32", "128"), ["16", "32"], ["32", "128", "512"]
+    batch, length = ("2", "8") if tiny else ("32", "128")  # sentences of a batch, tokens of each
+    shape = ["--device", device, "--size", size, "--batch", batch, "--length", length]
     parts: list[Part] = []
-
-    def add(name: str, kind: str, command: list[str], cases: list[Case]) -> None:
-        named = ["--cases", *(case.name for case in cases)] if cases else []
-        fixed, each = KINDS[kind]
-        parts.append(Part(name, kind, (*command, *named), fixed + each * len(cases), any(case.peer for case in cases)))
-
-    def shaped(batch: str, length: str, dtype: str) -> list[str]:
-        return ["--device", device, "--size", size, "--batch", batch, "--length", length, "--dtype", dtype]
-
-    def here(names: list[str]) -> list[Case]:
-        return [case for case in find_cases(names) if installed(case)]
-
-    for kind in filter(kinds.__contains__, KINDS):
-        if kind == "checks" and CHECKS:
-            add(kind, kind, [*PYTEST, *CHECKS], [])
-        elif kind == "sizes":
-            sizes = words("DTYPES") or ["bfloat16"], words("BATCHES") or batches, words("LENGTHS") or lengths
-            for dtype, batch, length in product(*sizes):
-                command = [STEPS, *shaped(batch, length, dtype), "--rounds", "3", *more]
-                add(f"{dtype}-batch{batch}-length{length}", kind, command, here(names or SIZES_CASES))
-        elif kind in ("targets", "steps"):
-            timed = list(TARGET_CASES) if kind == "targets" else names or ["*"]
-            for dtype in [each for each in dtypes if kind == "steps" or each != "float32"]:
-                command = [STEPS, *shaped(*shape, dtype), "--rounds", "3", "--steps", "4", *more]
-                for number, (_, cases) in enumerate(make_blocks(here(timed)), 1):
-                    add(f"{kind}-{dtype}-{number}", kind, command, cases)
-        elif kind in ("agree", "predict", "inspect"):
-            cases = here(names or (["*"] if kind == "inspect" else list(TARGET_CASES)))
-            for dtype in ["float32"] if kind == "agree" else dtypes:
-                command = [LOOKS, kind, *shaped(*shape, dtype)]
-                if own := [case for case in cases if not case.peer]:
-                    add(f"{kind}-{dtype}", kind, command, own)
-                if kind != "agree" and (peers := [case for case in cases if case.peer]):
-                    add(f"{kind}-{dtype}-peers", kind, command, peers)
+    for kind in filter(kinds.__contains__, KINDS[1:]):
+        usual = ["*"] if kind == "steps" else list(TARGET_CASES)
+        cases = [case for case in find_cases(usual if kind == "targets" else asked or usual) if installed(case)]
+        for dtype in ["float32"] if kind == "agree" else dtypes:
+            if kind == "agree":
+                command = ["benchmarks/gpu_agree.py", *shape]
+            elif kind == "targets" and dtype == "float32":
+                continue
+            else:
+                command = ["benchmarks/step_time.py", *shape, "--dtype", dtype, "--rounds", "3", "--steps", "4", *more]
+                command += ["--predict"] * (kind == "predict")
+            for number, block in enumerate(make_blocks(cases), 1):
+                named = [*command, "--cases", *(case.name for case in block)]
+                parts.append(Part(f"{kind}-{dtype}-{number}", kind, named))
     return parts
 
 
-class Campaign:
-    """The parts in a folder, with what each has said and found."""
+def run_part(part: Part, figures: Path, remaining: float | None) -> dict[str, Any]:
+    """Run a part and return what came of it; kill all that it has started when the ``remaining`` seconds are over."""
+    start = time.monotonic()
+    figures.unlink(missing_ok=True)  # of another command
+    environment = {**child_environment(), "PYTHONUNBUFFERED": "1"}
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+    command = [sys.executable, *part.command, "--json", str(figures)]
+    process = subprocess.Popen(command, start_new_session=True, cwd=ROOT, env=environment, **streams)
+    stopped = False
+    try:
+        said, log = process.communicate(timeout=remaining)
+    except subprocess.TimeoutExpired:
+        stopped = True
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if stopped:
+        said, log = process.communicate()  # what it had written
+    status = STOPPED if stopped else process.returncode
+    state = {"kind": part.kind, "seconds": time.monotonic() - start, "status": status, "command": part.command}
+    state["said"] = said.splitlines()
+    if figures.exists():
+        state["found"] = json.loads(figures.read_text(encoding="utf-8"))
+    elif status != 0:
+        state["log"] = log.splitlines()[-30:]
+    return state
 
-    def __init__(self, out: Path, parts: list[Part]):
-        self.out, self.parts = out, parts
-        file = out / "parts.json"  # of each part that was run: seconds, status, command
-        self.states: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
-    def state(self, part: Part) -> dict[str, Any]:
-        """Return {} where the part was not run as it is asked for now: other CASES or --rounds are another command."""
-        state = self.states.get(part.name, {})
-        return state if state.get("command") == [*part.command] else {}
-
-    def done(self, part: Part) -> bool:
-        """Return whether a part need not be run again: it has left figures, or has passed."""
-        state = self.state(part)
-        return bool(state) and (state["status"] == 0 or (self.out / f"{part.name}.json").exists())
-
-    def left(self) -> list[Part]:
-        return [part for part in self.parts if not self.done(part)]
-
-    def estimate(self) -> str:
-        """Return how many parts are left, and about how long they take."""
-        left = self.left()
-        return f"{len(left)} parts, about {sum(part.seconds for part in left) / 60:.0f} minutes"
-
-    def run(self, part: Part, remaining: float | None) -> None:
-        """Run a part, and kill it with all that it has started when the ``remaining`` seconds are over."""
-        start = time.monotonic()
-        (self.out / f"{part.name}.json").unlink(missing_ok=True)  # of another command
-        # step_time.py finds the peers' libraries itself, for those of its processes that need them
-        peers = part.peers and part.command[0] != STEPS
-        environment = {**child_environment(peers=peers), "PYTHONUNBUFFERED": "1"}
-        with open(self.out / f"{part.name}.txt", "w") as said, open(self.out / f"{part.name}.log", "w") as log:
-            streams: dict[str, Any] = {"stdout": said, "stderr": log, "cwd": ROOT, "env": environment}
-            process = subprocess.Popen(part.full_command(self.out), start_new_session=True, **streams)
-            try:
-                status: int | str = process.wait(remaining)
-            except subprocess.TimeoutExpired:
-                status = STOPPED
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        seconds = time.monotonic() - start
-        self.states[part.name] = {"seconds": seconds, "status": status, "command": [*part.command]}
-        write_json(self.out / "parts.json", self.states)
-
-    def lines(self, part: Part, ending: str) -> list[str]:
-        file = self.out / f"{part.name}.{ending}"
-        return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
-
-    def failed(self) -> list[str]:
-        """Return the parts that ended with an error: a case or a test of ours failed, or figures are missing."""
-        return [part.name for part in self.parts if self.state(part).get("status", 0) not in (0, STOPPED)]
-
-    def report(self, environment: dict[str, Any]) -> None:
-        """Write report.json, all that is known of each part, and report.md, the tables."""
-        parts: dict[str, Any] = {}
-        lines = ["# RoBERTa on a GPU", "", *(f"- {name}: {value}" for name, value in environment.items())]
-        for part in filter(self.state, self.parts):
-            state = {"kind": part.kind, **self.state(part), "said": self.lines(part, "txt")}
-            figures = self.out / f"{part.name}.json"
-            if figures.exists():
-                state["found"] = json.loads(figures.read_text(encoding="utf-8"))
-            elif state["status"] != 0:
-                state["log"] = self.lines(part, "log")[-30:]
-            parts[part.name] = state
-            compared = targets(state.get("found", {}), environment["hardware"]) if part.kind == "targets" else []
-            ended = f"## {part.name}" + f", which ended ({state['status']})" * bool(state["status"])
-            lines += ["", ended, "", "```text", *state["said"], *compared, *state.get("log", []), "```"]
-        write_json(self.out / "report.json", {"environment": environment, "parts": parts})
-        (self.out / "report.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+def page_of(environment: dict[str, Any], states: dict[str, Any]) -> str:
+    """Return report.md: what was measured on, and the tables of each part."""
+    lines = ["# RoBERTa on a GPU", "", *(f"- {name}: {value}" for name, value in environment.items())]
+    for name, state in states.items():
+        compared = targets(state.get("found", {}), environment["hardware"]) if state["kind"] == "targets" else []
+        ended = f"## {name}" + f", which ended ({state['status']})" * bool(state["status"])
+        lines += ["", ended, "", "```text", *state["said"], *compared, *state.get("log", []), "```"]
+    return "\n".join(lines) + "\n"
 
 
 def environment_of(device: str) -> dict[str, Any]:
@@ -276,33 +190,37 @@ def main() -> None:
     args, more = parser.parse_known_args()  # more: what goes to step_time.py
     device, size = os.environ.get("DEVICE") or "cuda", os.environ.get("SIZE") or "roberta-large"
     out = Path(os.environ.get("OUT") or ROOT / "outputs" / f"{device}-{size}")
-    campaign = Campaign(out, find_parts(device, size, more))
+    parts, report = find_parts(device, size, more), out / "report.json"
+    before = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
+    known = before.get("parts", {})
+    # With other CASES or --rounds a part is another command. What has left figures, or has passed, is done.
+    states = {part.name: known[part.name] for part in parts if known.get(part.name, {}).get("command") == part.command}
+    done = [name for name, state in states.items() if "found" in state or state["status"] == 0]
+    left = [part for part in parts if part.name not in done]
     if args.dry_run:
-        for part in campaign.parts:
-            command = shlex.join(["python", *part.full_command(out)[1:]])
-            print(f"{'done' if campaign.done(part) else f'{part.seconds:.0f} s':>6}  {command}")
-        print(campaign.estimate())
+        for part in parts:
+            print(f"{'left' if part in left else 'done'}  {shlex.join(['python', *part.command])}")
         return
     check_device(device)
-    environment, report = environment_of(device), out / "report.json"
-    before = json.loads(report.read_text(encoding="utf-8"))["environment"] if report.exists() else environment
+    environment = environment_of(device)
     for name in ("hardware", "torch"):  # figures of one folder share them
-        if before[name] != environment[name]:
+        if before and before["environment"][name] != environment[name]:
             here = f"here is {environment[name]}: give another OUT"
-            raise InputError(f"{out} holds figures of {name} {before[name]}, {here}")
+            raise InputError(f"{out} holds figures of {name} {before['environment'][name]}, {here}")
     out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: terminated"))  # the part that runs ends too
     end = None if args.limit is None else time.monotonic() + args.limit
-    try:
-        for part in campaign.left():
-            remaining = None if end is None else end - time.monotonic()
-            if remaining is None or remaining > 0:
-                print(f"{part.name}; left: {campaign.estimate()}", flush=True)
-                campaign.run(part, remaining)
-    finally:
-        campaign.report(environment)
-        print(f"{out / 'report.md'} has the tables, {report} all there is to send; left: {campaign.estimate()}")
-    if failed := campaign.failed():
+    for number, part in enumerate(left):
+        remaining = None if end is None else end - time.monotonic()
+        if remaining is not None and remaining <= 0:
+            break
+        print(f"{part.name}; {len(left) - number} parts are left", flush=True)
+        states[part.name] = run_part(part, out / f"{part.name}.json", remaining)
+        states = {each.name: states[each.name] for each in parts if each.name in states}  # in their order
+        write_json(report, {"environment": environment, "parts": {**known, **states}})
+        (out / "report.md").write_text(page_of(environment, states), encoding="utf-8")
+    print(f"{out / 'report.md'} has the tables, {report} all there is to send")
+    if failed := [name for name, state in states.items() if state["status"] not in (0, STOPPED)]:
         sys.exit(f"error: failures in {', '.join(failed)}, see {out / 'report.md'}")
 
 

@@ -16,14 +16,8 @@ from torch import Tensor, nn
 
 # a model, tokens -> arguments of its forward, its result -> logits
 Built = tuple[nn.Module, Callable[[Tensor], dict[str, Any]], Callable[[Any], Tensor]]
-MODULES = {  # of our LoRA's projections
-    "q": r"attention\.self\.query",
-    "k": r"attention\.self\.key",
-    "v": r"attention\.self\.value",
-    "out": r"attention\.output\.dense",
-    "fc1": r"intermediate\.dense",
-    "fc2": r"output\.dense",
-}
+# Of our LoRA's projections, those that peers have.
+MODULES = {name: rf"attention\.self\.{theirs}" for name, theirs in (("q", "query"), ("k", "key"), ("v", "value"))}
 
 
 def build_peer(case: Case, settings: Settings) -> Built:
@@ -51,25 +45,17 @@ def _transformers(model: Any, case: Case, settings: Settings) -> nn.Module:
 def _peft(model: Any, case: Case, settings: Settings) -> nn.Module:
     import peft
 
-    options, rows = case.options, {"num_virtual_tokens": settings.prompt_length}
-
+    options = case.options
     kind, features, _ = case.what.partition("-features")
     task = "FEATURE_EXTRACTION" if features else "SEQ_CLS"
-    if kind.startswith("lora"):
-        projections = options["lora_projections"]
-        modules = MODULES.values() if projections == "all" else [MODULES[name] for name in projections.split(",")]
+    config: Any
+    if kind == "lora":
+        modules = "|".join(MODULES[name] for name in options["lora_projections"].split(","))
         sizes = {"r": options["lora_rank"], **{name: options[name] for name in ("lora_alpha", "lora_dropout")}}
-        where = rf".*\.layer\.\d+\.({'|'.join(modules)})"
-        config: Any = peft.LoraConfig(task_type=task, **sizes, target_modules=where)
-    elif kind == "prompt-tuning":
-        config = peft.PromptTuningConfig(task_type=task, **rows)
-    elif kind == "p-tuning":
-        network = {"encoder_reparameterization_type": "LSTM", "encoder_num_layers": 2, "encoder_dropout": 0.0}
-        config = peft.PromptEncoderConfig(task_type=task, **network, **rows, encoder_hidden_size=settings.width // 2)
+        config = peft.LoraConfig(task_type=task, **sizes, target_modules=rf".*\.layer\.\d+\.({modules})")
     else:
-        hidden = options["reparameterization_hidden_size"] if kind == "prefix-mlp" else None
-        mlp = {"prefix_projection": True, "encoder_hidden_size": hidden} if hidden else {}
-        config = peft.PrefixTuningConfig(task_type=task, **rows, **mlp)
+        of_rows = peft.PromptTuningConfig if kind == "prompt-tuning" else peft.PrefixTuningConfig
+        config = of_rows(task_type=task, num_virtual_tokens=settings.prompt_length)
     if features:
         return _WithHead(peft.get_peft_model(model.roberta, config), model.classifier)
     return peft.get_peft_model(model, config)
@@ -93,24 +79,11 @@ def _adapters(model: Any, case: Case, settings: Settings) -> nn.Module:
     if "adapter_hidden_size" in options:
         sizes["reduction_factor"] = settings.width / options["adapter_hidden_size"]
         sizes["non_linearity"] = options["adapter_activation"]
-
-    def parallel() -> Any:
-        return adapters.ParBnConfig(scaling=float(options["adapter_scale"]), **sizes)
-
-    def prefix_mlp() -> Any:
-        hidden = options["reparameterization_hidden_size"]
-        return adapters.PrefixTuningConfig(prefix_length=rows, bottleneck_size=hidden)
-
     configs: dict[str, Callable[[], Any]] = {
         "prompt-tuning": lambda: adapters.PromptTuningConfig(prompt_length=rows),
         "prefix-tuning": lambda: adapters.PrefixTuningConfig(prefix_length=rows, flat=True),  # no network before them
-        "prefix-mlp": prefix_mlp,
-        "mam": lambda: adapters.ConfigUnion(prefix_mlp(), parallel()),
         "adapter": lambda: adapters.DoubleSeqBnConfig(**sizes),
         "adapter-pfeiffer": lambda: adapters.SeqBnConfig(**sizes),
-        "adapter-drop": lambda: adapters.DoubleSeqBnConfig(leave_out=list(range(5 * settings.layers // 12)), **sizes),
-        "adapter-parallel": parallel,
-        "adapter-scaled-parallel": parallel,
         "compacter": lambda: adapters.CompacterConfig(**sizes),
         "lora": lambda: adapters.LoRAConfig(
             r=options["lora_rank"], alpha=options["lora_alpha"], attn_matrices=options["lora_projections"].split(",")

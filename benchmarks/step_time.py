@@ -13,6 +13,7 @@ have the rows, hidden sizes and ranks of the preset that they stand beside, and 
 "kept" is what autograd keeps between forward and backward. "trainable" is without the head, "tokens/s" without padding
 and prompt. "/ peer" is the ratio to the fastest of the peers that stand beside the preset.
 
+--predict times predictions of the same batches; a method that can stand in the weights does then.
 --length gives all sentences the same number of tokens instead of drawing it from N(40, 10).
 --dtype float16 and bfloat16 train as fairseq's --fp16 and --bf16: the frozen weights too are in half precision, Adam
 works on float32 copies. On the CPU, the peak then includes the float32 model that the half one is made from.
@@ -41,7 +42,6 @@ from typing import Any
 from common import (
     PEERS_FOLDER,
     ROOT,
-    SIZES,
     Settings,
     add_step_options,
     check_device,
@@ -59,14 +59,7 @@ from preprocess.flags import aligned
 REFERENCES = ("prompt-tuning", "floor")  # what every case is compared with
 TOGETHER = 14  # cases that are measured at the same time, at most
 FLOOR_ROWS = 5  # prompt tuning's
-FAMILIES = {  # of a method with prompts, by its --prompt-insertion; of the others
-    "add": "prompts in the input",
-    "key-value": "keys and values",
-    "late": "late prompts",
-    "adapter": "adapters and weights",
-    "": "baselines",
-}
-LATE = FAMILIES["late"]
+LATE = "late"  # a --prompt-insertion, and the group of all presets that have it
 Figures = dict[str, dict[str, Any]]
 
 
@@ -80,7 +73,6 @@ class Case:
     name: str
     maker: str  # method (of this plugin), floor (stock fairseq), peft, adapters or transformers
     what: str  # the plugin's --method, or the kind of tuning
-    family: str = FAMILIES[""]
     group: str = "floors"
     options: dict[str, Any] = field(default_factory=dict)  # of the method, or of the preset that a peer stands beside
     cached: bool = False  # the batches bring M(x), as with --representation-cache
@@ -104,31 +96,23 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # preset -> ending of the na
     "m-idpg-phm": {"-cached": {"cached": True}, "-grouped": {"grouped": True}, "-checkpointed": {"checkpointed": True}},
     "fine-tuning": {"-checkpointed": {"checkpointed": True}},
     # without dropout it stands beside cached states
-    "prompt-tuning": {"-grouped": {"grouped": True}, "-no-dropout": {"dropout": False, "family": LATE, "group": LATE}},
+    "prompt-tuning": {"-grouped": {"grouped": True}, "-no-dropout": {"dropout": False, "group": LATE}},
 }
 LATE_VARIANTS = {"-cached-states": {"cached_states": True, "dropout": False}}  # of every late preset
 # MAKER-KIND of other libraries -> the presets that it stands beside; the sizes are those of the first
 PEERS: dict[str, tuple[str, ...]] = {
     "peft-prompt-tuning": ("prompt-tuning",),
     "adapters-prompt-tuning": ("prompt-tuning",),
-    "peft-p-tuning": ("p-tuning",),
     "peft-prefix-tuning": ("p-tuning-v2-kv",),
     # peft's prefix tuning for classification takes the cache for the pooled output of a RoBERTa and fails; this is
     # its prefix tuning of the encoder, with the head put behind it here
     "peft-prefix-features": ("p-tuning-v2-kv",),
     "adapters-prefix-tuning": ("p-tuning-v2-kv",),
-    "peft-prefix-mlp-features": ("prefix-tuning",),
-    "adapters-prefix-mlp": ("prefix-tuning",),
-    "adapters-mam": ("mam",),
     "adapters-adapter": ("adapter",),
     "adapters-adapter-pfeiffer": ("adapter-pfeiffer",),
-    "adapters-adapter-drop": ("adapter-drop",),
-    "adapters-adapter-parallel": ("adapter-parallel",),
-    "adapters-adapter-scaled-parallel": ("adapter-scaled-parallel",),
     "adapters-compacter": ("compacter", "compacter-shared"),
     "peft-lora": ("lora",),
     "adapters-lora": ("lora",),
-    "peft-lora-all": ("lora-all",),  # AdapterHub's LoRA leaves the output projection out
     "transformers-bitfit": ("bitfit",),  # neither library has one
     "transformers-fine-tuning": ("fine-tuning",),
 }
@@ -138,22 +122,21 @@ FLOORS = (Case("floor", "floor", "prompted"), Case("floor-text", "floor", "text"
 
 @cache
 def all_cases() -> dict[str, Case]:
-    """Return all cases in the table's order: by family, each preset with its variants and peers behind it."""
+    """Return all cases in the table's order: each preset with its variants and peers behind it, group by group."""
     from fairseq_idpg.methods.registry import PRESETS  # imports fairseq, which the peers' processes do without
 
     leaders = {preset: beside[0] for beside in PEERS.values() for preset in beside}
     cases: list[Case] = []
     for name, preset in PRESETS.items():
-        family = FAMILIES[preset.defaults.get("prompt_insertion", "adapter" if preset.methods else "")]
-        group = LATE if family == LATE else leaders.get(name, name)
-        own = Case(name, "method", name, family, group, preset.defaults)
-        variants = LATE_VARIANTS if family == LATE else VARIANTS.get(name, {})
+        late = preset.defaults.get("prompt_insertion") == LATE
+        own = Case(name, "method", name, LATE if late else leaders.get(name, name), preset.defaults)
+        variants = LATE_VARIANTS if late else VARIANTS.get(name, {})
         cases += [own, *(replace(own, name=name + end, **change) for end, change in variants.items())]
         for peer in (peer for peer, beside in PEERS.items() if beside[0] == name):
             maker, _, what = peer.partition("-")
             cases.append(replace(own, name=peer, maker=maker, what=what))
-    order = list(FAMILIES.values())
-    cases.sort(key=lambda case: order.index(case.family))  # stable
+    groups = list(dict.fromkeys(case.group for case in cases))
+    cases.sort(key=lambda case: groups.index(case.group))  # stable
     return {case.name: case for case in (*cases, *FLOORS)}
 
 
@@ -174,25 +157,21 @@ def installed(case: Case) -> bool:
     return not case.peer or find_spec(case.maker) is not None or (PEERS_FOLDER / case.maker).is_dir()
 
 
-def make_blocks(cases: list[Case]) -> list[tuple[str, list[Case]]]:
-    """Return (family, cases) to be measured one after another, each with the references that are among ``cases``.
+def make_blocks(cases: list[Case]) -> list[list[Case]]:
+    """Return the cases of each part that is measured by itself, with the references that are among ``cases``.
 
-    What is compared must be measured at the same time, but every case's process holds its memory as long as its block
+    What is compared must be measured at the same time, but every case's process holds its memory as long as its part
     lasts. So a preset stays with its variants and peers, and else there are TOGETHER cases at most.
     """
     if len(cases) <= TOGETHER:
-        return [("", cases)]
+        return [cases]
     references = [case for case in cases if case.name in REFERENCES]
-    blocks: list[tuple[str, list[Case]]] = []
-    for (family, _), group in groupby(cases, lambda case: (case.family, case.group)):
-        members = list(group)
-        members += [case for case in references if case not in members]
-        # a group joins the block before it where both are of one family and fit
-        more = [case for case in members if blocks and case not in blocks[-1][1]]
-        if blocks and blocks[-1][0] == family and len(blocks[-1][1]) + len(more) <= TOGETHER:
-            blocks[-1][1].extend(more)
-        else:
-            blocks.append((family, members))
+    blocks: list[list[Case]] = [references]
+    for _, group in groupby(cases, lambda case: case.group):
+        more = [case for case in group if case not in references]
+        if len(blocks[-1]) + len(more) > TOGETHER and len(blocks[-1]) > len(references):
+            blocks.append(references)
+        blocks[-1] = [*blocks[-1], *more]
     return blocks
 
 
@@ -254,7 +233,7 @@ class Worker:
         self.process.communicate()
 
 
-def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "") -> tuple[Figures, list[str]]:
+def measure(cases: list[Case], settings: Settings, rounds: int) -> tuple[Figures, list[str]]:
     """Return (figures of each case, the cases of this plugin and of fairseq that failed), and show the first one's log.
 
     On a CPU the cases take turns after every step, so that a slow minute is in all of them; after every round on a GPU,
@@ -270,7 +249,7 @@ def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "")
         for worker in workers.values():
             worker.answer()  # what was built
         turns = {name: partial(worker.run, steps) for name, worker in workers.items()}
-        take_turns(turns, (rounds + 1) * settings.steps // steps, f"{label}steps")
+        take_turns(turns, (rounds + 1) * settings.steps // steps, "steps")
         figures = {name: worker.finish(settings.steps) for name, worker in workers.items()}
         failed = [worker for worker in workers.values() if "error" in worker.figures and not worker.case.peer]
         for worker in failed[:1]:
@@ -323,6 +302,7 @@ def parse_options() -> argparse.Namespace:
     add(
         "--cases", nargs="+", action="extend", metavar="CASE", help="names or patterns, such as '*lora*' (default: all)"
     )
+    add("--predict", action="store_true", help="time predictions of batches instead of training steps")
     add("--list", action="store_true", help="print the cases, measure nothing")
     add("--no-peers", action="store_true", help="leave peft and adapters out")
     add("--against", type=Path, metavar="DIR", help="another checkout, whose cases run in turns with these")
@@ -350,7 +330,7 @@ def main() -> None:
     if args.clock == "cpu" and args.device != "cpu":
         raise InputError(f"--clock cpu does not see the work of --device {args.device}: give --clock wall")
     same_length = {"length_spread": 0.0} if args.length else {}
-    settings = step_settings(args, SIZES[args.size], clock=args.clock, **same_length)
+    settings = step_settings(args, clock=args.clock, predict=args.predict, **same_length)
     cases = cases_to_measure(args)
     if args.list:
         print("\n".join(case.name for case in cases))
@@ -359,11 +339,11 @@ def main() -> None:
     print(f"{settings}; {settings.steps} batches in each of {args.rounds} rounds", flush=True)
     figures: Figures = {}
     failed: list[str] = []
-    for family, members in make_blocks(cases):
-        block, errors = measure(members, settings, args.rounds, f"{family}: " if family else "")
+    for members in make_blocks(cases):
+        block, errors = measure(members, settings, args.rounds)
         figures = {**block, **figures}  # of references the first block's
         failed += [name for name in errors if name not in failed]
-        print("\n".join(["", *filter(None, [family]), *table(block)]), flush=True)
+        print("\n".join(["", *table(block)]), flush=True)
     print(f"\n{libraries(figures)}")
     shared = {"settings": asdict(settings), "rounds": args.rounds}
     write_json(args.json, {case.name: {**figures[case.name], **shared} for case in cases})

@@ -250,8 +250,12 @@ class Steps:
             "tokens": sum(int(tokens.ne(PAD).sum()) for tokens, _ in drawn) / len(drawn),
             "hardware": torch.cuda.get_device_name() if self.cuda else "CPU",
             "libraries": {name: str(sys.modules[name].__version__) for name in libraries},
-            "kept_mib": self._kept_mib(),
+            "kept_mib": 0.0 if settings.predict else self._kept_mib(),
         }
+        self.predicts = settings.predict
+        if self.predicts:
+            self.model.eval()
+            getattr(self.model, "merge_method", lambda: None)()  # a method that can stand in the weights does
 
     def finish(self) -> None:
         """Wait until the work given to the device is done."""
@@ -294,8 +298,11 @@ class Steps:
         return loss + method.extra_loss() if method is not None and getattr(method, "adds_loss", None) else loss
 
     def step(self) -> Tensor:
-        """Run forward, backward and optimizer; return the loss."""
+        """Run forward, backward and optimizer; return the loss, or the logits of a prediction."""
         arguments, labels = next(self.stream)
+        if self.predicts:
+            with torch.inference_mode():
+                return self.logits(self.model(**arguments))
         self.optimizer.zero_grad()
         loss = self.loss(arguments, labels)
         self.optimizer.update(loss)
@@ -313,10 +320,10 @@ class Steps:
         for _ in range(count):
             self.finish()
             start = self.clock()
-            loss = self.step()
+            result = self.step()
             self.finish()
             seconds.append(self.clock() - start)
-        assert torch.isfinite(loss), "the loss is not finite"
+        assert torch.isfinite(result).all(), "the loss or a logit is not finite"
         if self.cuda:
             torch.cuda.empty_cache()
         return seconds

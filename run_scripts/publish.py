@@ -19,11 +19,9 @@ from typing import Any
 
 from preprocess.errors import InputError, command_line
 from preprocess.flags import named_path
-from preprocess.tasks import find_task
 from preprocess.writing import check_output, check_replaces_nothing, write_text
 
-from .report.records import IDENTITY, OUTCOME, PROMPT, Results, Run, has_finished, read_results
-from .run.fairseq_train import dev_curve, training_facts
+from .report.records import IDENTITY, OUTCOME, PROMPT, Run, has_finished, read_results
 from .run.records import FILE, read_records, results_file
 
 KEPT = (  # in this order; nothing else is published
@@ -39,13 +37,9 @@ EXACT = {"lr", "warm_up"}  # which were asked for, and are no scores
 DIGITS = 8  # of a score: enough for every report to say the same
 
 
-def published(run: Run, results: Results) -> Run:
-    """Return the record of a run, with what its log says where records of its time did not."""
-    log = results.log(run)
-    logged = {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)} if log else {}
-    known = {**logged, **run}
-    kept = [name for name in KEPT if known.get(name) is not None or (name in ALWAYS and name in known)]
-    return {name: known[name] if name in EXACT else without_places(known[name]) for name in kept}
+def published(run: Run) -> Run:
+    kept = [name for name in KEPT if run.get(name) is not None or (name in ALWAYS and name in run)]
+    return {name: run[name] if name in EXACT else without_places(run[name]) for name in kept}
 
 
 def without_places(value: Any) -> Any:
@@ -88,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     lines = {run["run"]: run for run in read_records(args.out)}
     for run in (*results.runs, *results.continued, *results.supplementary):
         if has_finished(run) or lines.get(run["run"], {}).get("status") != "done":
-            lines[run["run"]] = published(run, results)
+            lines[run["run"]] = published(run)
     write_text(args.out, "".join(f"{json.dumps(run, separators=(',', ':'))}\n" for run in lines.values()))
     print(f"{args.out}: {len(lines)} runs", file=sys.stderr)
 

@@ -14,14 +14,12 @@ It ends with a table, which OUT/results.jsonl holds as well, and with two comman
 OUT/share. Ctrl-C is safe at any time: the same command goes on. Remove a folder below OUT to have
 it made again.
 
+The reviews are sentences that 20 readers each rated from -4 to 4, published with VADER (MIT license;
+Hutto & Gilbert, ICWSM 2014); a label is the sign of the mean. The encoder has the Apache-2.0 license.
+
 example:
   bash run_scripts/quickstart.sh --methods m-idpg-phm --max-epoch 1 --cpu
 """
-
-# Reviews: sentences of movie reviews rated by 20 readers each, from -4 to 4, published with VADER (MIT license); cite
-# C.J. Hutto & E. Gilbert, "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media Text", ICWSM
-# 2014. The label is the sign of the mean rating.
-# Backbone: all-MiniLM-L6-v2 (Apache-2.0 license), a 6-layer uncased BERT with WordPiece tokens.
 
 from __future__ import annotations
 
@@ -63,12 +61,6 @@ MODEL_ZIP = "all_minilm_l6_v2/model.zip"
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json")
 REVIEWS_TAR = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
 REVIEWS_FILE = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
-SOURCE_NOTE = (
-    "Movie review sentences with mean ratings from the vaderSentiment 3.3.2 source package (MIT).\n"
-    "Hutto & Gilbert: VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social\n"
-    "Media Text. ICWSM 2014.\n"
-)
-
 SPLITS = ("train", "valid", "test")
 MIN_RATING = 1.0  # reviews rated nearer to neutral than this are left out
 MAX_WORDS = 18  # longer ones are left out too: the time of a step grows with its longest sentence
@@ -122,18 +114,10 @@ def call(what: str, *command: str) -> None:
         raise InputError(f"{what} failed (exit status {status}), see the lines above")
 
 
-def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], str] = lambda line: "") -> None:
-    """Run a child whose lines go to the end of ``log``, each with what ``on_line`` adds to it."""
-    last = "no output"
+def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], str] = str) -> None:
+    """Run a child, and append what ``on_line`` makes of its lines to ``log``. Raises InputError where it fails."""
     with open(log, "a", encoding="utf-8") as file:
-
-        def keep(line: str) -> None:
-            nonlocal last
-            file.write(line + on_line(line))
-            file.flush()
-            last = line.strip() or last
-
-        status = run_child(command, keep, ROOT)
+        status, last = run_child(command, file, on_line, ROOT)
     if status:
         raise InputError(f"{Path(command[0]).name} ended with status {status}: {last} (all of it: {log})")
 
@@ -194,8 +178,6 @@ def make_splits(reviews: list[str], folder: Path, sizes: dict[str, int], seed: i
             lines, left = left[: sizes[split]], left[sizes[split] :]
             (work / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
             say(f"{split}: {len(lines)} reviews, {sum(line.startswith('1') for line in lines)} positive")
-        (work / "SOURCE.txt").write_text(SOURCE_NOTE, encoding="utf-8")
-    say(SOURCE_NOTE.rstrip())
 
 
 def binarize(reviews: Path, model: Path, folder: Path) -> None:
@@ -270,7 +252,7 @@ def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
 
 
 def epoch_watcher(method: str, epochs: int) -> Callable[[str], str]:
-    """Return what reads a training's log as it comes: it prints a line for every epoch, and adds its seconds."""
+    """Return what reads a training's log as it comes: it prints a line for every epoch, and logs its seconds."""
     epoch, started, seconds, valid = 0, 0.0, 0.0, dict[str, Any]()
 
     def watch(line: str) -> str:
@@ -281,7 +263,7 @@ def epoch_watcher(method: str, epochs: int) -> Callable[[str], str]:
         elif message.startswith("begin validation on"):
             # Before the checkpoint is there: a training that goes on from it does not count this epoch again.
             seconds = time.monotonic() - started
-            return f"=== epoch {epoch} took {seconds:.3f} s\n"
+            return f"{line}=== epoch {epoch} took {seconds:.3f} s\n"
         elif name == "valid" and message.startswith("{"):
             valid = json.loads(message)
         elif name == "train" and message.startswith("{"):
@@ -289,7 +271,7 @@ def epoch_watcher(method: str, epochs: int) -> Callable[[str], str]:
             say(
                 f"{method:<16} epoch {epoch}/{epochs}  loss {loss:.3f}  valid accuracy {accuracy:.1f}%  {seconds:.1f} s"
             )
-        return ""
+        return line
 
     return watch
 

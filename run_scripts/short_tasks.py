@@ -14,8 +14,8 @@ import argparse
 import random
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from preprocess import cli
 from preprocess.errors import command_line
@@ -25,8 +25,7 @@ from preprocess.tasks import TASKS
 from preprocess.writing import new_folder
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """Most words of an example, and the examples of each split; ``pooled``: both are drawn from both files."""
 
     words: int
@@ -59,16 +58,6 @@ def splits(folder: Path, size: Size) -> dict[str, list[str]]:
     return {"train": short("train")[: size.train], "valid": short("valid")[: size.valid]}
 
 
-def command(name: str, folder: Path) -> list[str]:
-    """Return the arguments of ``python -m preprocess`` for the files of ``splits`` in a folder."""
-    task = TASKS[name]
-    return [
-        *(name, "--from-tsv", *(f"{split}={folder / split}.tsv" for split in ("train", "valid"))),
-        *("--text-columns", *("23" if task.pairs else "2"), "--label-column", "1", "--no-header"),
-        *(["--regression"] if task.regression else ["--labels", *task.labels]),
-    ]
-
-
 @command_line("run_scripts")
 def main(arguments: Sequence[str] | None = None) -> None:
     about, example, more = (__doc__ or "").split("\n\n")
@@ -86,9 +75,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     with new_folder(args.out) as made, tempfile.TemporaryDirectory() as texts:
         for name in args.tasks or SIZES:
+            task = TASKS[name]
+            words = [name, "--from-tsv", *(f"{split}={texts}/{split}.tsv" for split in ("train", "valid"))]
+            words += ["--no-header", "--text-columns", *("23" if task.pairs else "2"), "--label-column", "1"]
+            words += ["--regression"] if task.regression else ["--labels", *task.labels]
             for split, lines in splits(args.text / name, SIZES[name]).items():
                 Path(texts, f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
-            cli.main([*command(name, Path(texts)), "--bpe", args.bpe, "--vocab", args.vocab, "--out", str(made)])
+            cli.main([*words, "--bpe", args.bpe, "--vocab", args.vocab, "--out", str(made)])
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""A submission to GLUE or SuperGLUE: ``python -m run_scripts.submit glue --runs RESULTS --out submission.zip``.
+"""Write a submission to GLUE or SuperGLUE out of the runs in RESULTS.
 
-They take a zip archive with a file for each test set. Sources. Names of files and labels: the toolkit of the
-benchmarks' authors, nyu-mll/jiant at 00b121b, jiant/evaluate.py ("exact file names per task required by the GLUE
-evaluation server"), and the T5 authors' script for submissions, which agree. Numbers of examples: huggingface/datasets
-at 0401021, datasets/glue/README.md and datasets/super_glue/README.md. All files or none, and the sample:
-keras-team/keras-hub at 63b7e4b, examples/glue_benchmark/README.md. The model of MNLI for AX: the same README of GLUE.
-The model of RTE for SuperGLUE's diagnostics, and that all its files are wanted: its FAQ as russiansuperglue.com/faq
-repeats it. The lines of MultiRC: the sample submission as jiant-dev/jiant-dev#108 quotes it.
+Each test set is predicted with the checkpoints of all seeds at the learning rate with the best mean dev score, and
+their vote is written: what most say, or the mean of their scores.
+
+    python -m run_scripts.submit glue --runs results/glue --row m-idpg-phm --out glue.zip --dry-run
+
+The benchmarks take a zip archive with a file for each test set. Names of files and labels are those of
+nyu-mll/jiant at 00b121b, jiant/evaluate.py; numbers of examples those of huggingface/datasets at 0401021, datasets/glue
+and datasets/super_glue; the lines of MultiRC those of jiant-dev/jiant-dev#108. MNLI's model answers GLUE's diagnostics
+(the same README), RTE's SuperGLUE's (its FAQ).
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from fairseq_idpg.tasks.folder import preprocess_facts
 from preprocess.data_folder import DataFolder, check_split
 from preprocess.errors import InputError, command_line, escaped
 from preprocess.flags import aligned, named_path, positive
-from preprocess.questions import Questions, question_file
+from preprocess.questions import Questions
 from preprocess.tasks import TASKS, Task
 from preprocess.writing import check_output, new_file
 
@@ -35,13 +37,6 @@ from .report.records import Results, has_finished, read_results
 from .report.scores import vote
 from .run.perform import numbered, quiet
 from .run.records import BEST_CHECKPOINT, run_folder
-
-ABOUT = """Write a submission to GLUE or SuperGLUE out of the runs in RESULTS.
-
-Each test set is predicted with the checkpoints of all seeds at the learning rate with the best mean dev score, and
-their vote is written: what most say, or the mean of their scores."""
-EXAMPLE = """example:
-    python -m run_scripts.submit glue --runs results/glue --row m-idpg-phm --out glue.zip --dry-run"""
 
 # --- what the benchmarks take -----------------------------------------------------------------------------------------
 
@@ -59,6 +54,10 @@ class Sheet:
     @property
     def task(self) -> Task:
         return TASKS[self.model_of]
+
+    @property
+    def data_name(self) -> str:
+        return self.data or self.model_of
 
 
 @dataclass(frozen=True)
@@ -187,49 +186,27 @@ def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path |
             what = f"{checkpoint} of {run['row']} on {run['task']}, lr {run['lr']:g}, seed {run['seed']} is not there"
             remedy = "sweep again without its line in results.jsonl, a whole model with keep_whole_models: true"
             raise InputError(f"{what}: {remedy}")
-    name, trained_on = sheet.data or sheet.model_of, Path(score.runs[0]["data"])
-    # the task's folder is where the runs had it; the other test sets lie beside it
-    folder = trained_on if place is None and not sheet.data else (place or trained_on.parent) / f"{name}-bin"
-    if lack := lack_of(sheet, folder):
-        remedy = f"make it with python -m preprocess {name} --raw DIR --out {folder.parent} --overwrite"
-        return f"{folder} {lack}, {remedy}"
-    data = DataFolder(folder)
-    questions = data.questions(sheet.split) if sheet.task.by_choice else None
-    return Part(sheet, score, checkpoints, data, numbers_of(sheet, data, questions), questions)
-
-
-def lack_of(sheet: Sheet, folder: Path) -> str | None:
-    """Return what a folder lacks of the test set; None if it has all."""
-    if not folder.is_dir():
-        return "does not exist"
-    data, recorded = DataFolder(folder), preprocess_facts(str(folder)).task
-    if recorded is not None and recorded.lower() != (sheet.data or sheet.model_of).lower():
-        return f"is of {recorded}"
-    if sheet.split not in data.splits or data.numbers(sheet.split) is None:
-        return f"has no split {sheet.split} with number/{sheet.split}.txt"
-    if sheet.task.by_choice and data.questions(sheet.split) is None:
-        return f"has no {question_file(sheet.split)}"
-    return None
-
-
-def numbers_of(sheet: Sheet, data: DataFolder, questions: Questions | None) -> list[Number]:
-    """Return the numbers of all examples in the order of the data, or of all questions in the order of theirs.
-
-    Raises InputError where they are not those of the whole test set, each once.
-    """
-    numbers, answers = data.numbers(sheet.split) or [], check_split(data, sheet.split)
-    if questions is not None and len(numbers) == answers:
+    # The task's folder is where the runs had it; the other test sets lie beside it.
+    trained_on = Path(score.runs[0]["data"])
+    folder = trained_on if place is None and not sheet.data else (place or trained_on.parent) / f"{sheet.data_name}-bin"
+    data = DataFolder(folder) if folder.is_dir() else None
+    recorded = preprocess_facts(str(folder)).task or sheet.data_name
+    numbers = data.numbers(sheet.split) if data and recorded.lower() == sheet.data_name.lower() else None
+    questions = data.questions(sheet.split) if data and sheet.task.by_choice else None
+    if data is None or numbers is None or (questions is None and sheet.task.by_choice):
+        remedy = f"make it with python -m preprocess {sheet.data_name} --raw DIR --out {folder.parent} --overwrite"
+        return f"{folder} has no test set of {sheet.data_name} with its numbers, {remedy}"
+    examples = check_split(data, sheet.split)
+    if questions is not None and len(numbers) == examples:  # of each question one number, in the order of theirs
         numbers = [number for _, number in sorted(set(zip(questions.number.tolist(), numbers)))]
-        answers = questions.count
-    arity = 3 if sheet.file == MULTIRC else 1
-    counts = {len(numbers), len(set(numbers)), answers}
-    if counts != {sheet.examples} or any(len(number) != arity for number in numbers):
+        examples = questions.count
+    if {len(numbers), len(set(numbers)), examples} != {sheet.examples}:
         raise InputError(
-            f"{data.path} split {sheet.split} has {len(set(numbers)):,} different numbers of {answers:,} examples or "
+            f"{folder} split {sheet.split} has {len(set(numbers)):,} different numbers of {examples:,} examples or "
             f"questions, and {sheet.file} takes {sheet.examples:,} answers: preprocess the benchmark's test file, "
             "with --strict"
         )
-    return numbers
+    return Part(sheet, score, checkpoints, data, numbers, questions)
 
 
 # --- their answers ----------------------------------------------------------------------------------------------------
@@ -277,10 +254,11 @@ def voted(task: Task, predictions: Sequence[SplitPredictions], questions: Questi
 
 
 def make_parser() -> argparse.ArgumentParser:
+    about, how, example, _ = (__doc__ or "").split("\n\n")
     parser = argparse.ArgumentParser(
         "python -m run_scripts.submit",
-        description=ABOUT,
-        epilog=EXAMPLE,
+        description=f"{about}\n\n{how}",
+        epilog=f"example:\n{example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument

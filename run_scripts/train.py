@@ -33,18 +33,15 @@ LARGE, MNLI = "checkpoints/roberta.large/model.pt", "checkpoints/roberta.large.m
 
 def about(task: Task, supplementary: bool) -> str:
     """Return the paper's settings, for --help."""
-    prompts = Experiment(task.name, "", 0.0, 1, "", "")
+    prompts = Experiment(task.name, "", 0.0, 1, "", "", supplementary=supplementary)
     training = f"{task.name} with the paper's settings: {_described(prompts.settings)}, fixed"
     more = (
         f" With --k: {_described(SETTINGS['few-shot'])}, and M(x) fed to every layer (--representation backbone). "
         f"Whole models (fine-tuning, efl): {_described(WHOLE_MODEL[prompts.size])}, warm-up and linear decay."
     )
     if supplementary:
-        training = (
-            f"The whole model, with prompts, on {task.name} with every pair in both orders, as a backbone for other "
-            f"tasks: {_described(SETTINGS['supplementary'])} with warm-up and linear decay"
-        )
-        more = ""
+        pairs = f"The whole model, with prompts, on {task.name} with every pair in both orders"
+        training, more = f"{pairs}: {_described(prompts.settings)}, warm-up and linear decay", ""
     return (
         f"{training}; weight decay 0.1, Adam 0.9, 0.98, 1e-6, dropout 0.1, at most {MAX_TOKENS:,} tokens in a batch; "
         f"the best checkpoint by {task.metric}.{more} "
@@ -78,8 +75,9 @@ def make_parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     place = partial(add, type=int, choices=POSITIONS, metavar="P")
     place("--position", "--prompt-position", help="of the prompt (default: 0)")
     place("--supplementary-position", help="where it was when the backbone was trained on MNLI")
-    add("--init-prompts-from", type=named_path, metavar="FILE", help="keep the generator or prompts of this checkpoint")
-    add("--init-head-from", type=named_path, metavar="FILE", help="keep its classification head")
+    start = partial(add, type=lambda text: str(named_path(text)), metavar="FILE")
+    start("--init-prompts-from", help="keep the generator or prompts of this checkpoint")
+    start("--init-head-from", help="keep its classification head")
     add("--supplementary", action="store_true", help="train the whole model, with prompts, as a backbone (A.4)")
     add("--batch-size", type=positive, metavar="N", help="of an update, over all processes")
     add("--max-epoch", type=positive, metavar="N", help="epochs at most")
@@ -105,11 +103,9 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
         raise InputError(f"--eval-k {args.eval_k} {what}: name them with --eval-tasks, and leave --k out")
     data = str(args.data or f"data/{task.name}-bin")
     others = [find_task(name).name for name in args.eval_tasks or ()]
-    known = {item.name for item in fields(Experiment)} - {"lr", "options", "eval_tasks", "eval_data"}
+    known = {item.name for item in fields(Experiment)} - {"data", "lr", "options", "eval_tasks", "eval_data"}
     typed: dict[str, Any] = {name: value for name, value in vars(args).items() if name in known}
-    for name in ("init_prompts_from", "init_head_from"):
-        typed[name] = typed[name] and str(typed[name])
-    named = Experiment(**{**typed, "task": task.name, "data": data}, lr=0.0, options=checked(options))
+    named = Experiment(**typed, task=task.name, data=data, lr=0.0, options=checked(options))
     folders = {name: str((args.eval_data or Path(data).parent) / f"{name}-bin") for name in others}
     experiment = with_few_shot_input(with_others(named, "--eval-tasks", folders).absolute())
     return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)

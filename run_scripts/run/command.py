@@ -176,18 +176,10 @@ def option_value(experiment: Experiment, name: str) -> str | None:
     return value
 
 
-def number_given(experiment: Experiment, name: str, usual: int) -> int:
-    """Return a whole number from the experiment's further options, or ``usual``; raise InputError for another text."""
-    value = option_value(experiment, name) or str(usual)
-    if not value.isdecimal():
-        raise InputError(f"{name} {value} is not a whole number: give one, such as {usual}")
-    return int(value)
-
-
 def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> int:
     """Count the batches of an epoch as fairseq makes them in one process with the experiment's seed."""
     lengths = sum(folder.rows(part, "train").lengths.astype(np.int64) + 1 for part in folder.inputs)  # <s> or </s>
-    longest = number_given(experiment, "--max-positions", MAX_POSITIONS) - prompt_rows(experiment)
+    longest = int(option_value(experiment, "--max-positions") or MAX_POSITIONS) - prompt_rows(experiment)
     tokens = np.minimum(np.tile(lengths, 2 if experiment.supplementary else 1), longest)
     order = np.random.RandomState(experiment.seed).permutation(len(tokens))
     if not experiment.supplementary:  # fairseq's task sorts by the permutation; with swapped pairs, ours applies it
@@ -196,7 +188,7 @@ def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> 
         order = np.arange(len(tokens))
     if "--group-by-length" in experiment.options:
         order = grouped_by_length(order, tokens)
-    most = number_given(experiment, "--max-tokens", MAX_TOKENS)
+    most = int(option_value(experiment, "--max-tokens") or MAX_TOKENS)
     return len(batch_by_size(order, None, tokens[order].astype(np.int64), most, batch))
 
 
@@ -206,5 +198,5 @@ def prompt_rows(experiment: Experiment) -> int:
     fill_method_options(args)
     if args.prompt_insertion is None or str(args.prompt_insertion) in (*PREFIX, LATE):
         return 0
-    length = number_given(experiment, "--prompt-length", args.prompt_length)
+    length = int(option_value(experiment, "--prompt-length") or args.prompt_length)
     return len(prompt_block(experiment.prompt_position, length, placeholder=0, separator=0))

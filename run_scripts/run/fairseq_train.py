@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
-from typing import Any
+from typing import IO, Any
 
 from preprocess.errors import InputError
 from preprocess.writing import new_file
@@ -32,9 +32,7 @@ PEAK = re.compile(r"^=== peak memory ([\d.]+) MiB \((\w+)\)$", re.MULTILINE)
 STEPS = re.compile(r'\| train_inner \| {.*"num_updates": "(\d+)".*"train_wall": "([\d.]+)"')  # of --log-format json
 VALIDATED = r'\| valid \| {{.*"valid_{}": "([-\d.]+)".*"valid_num_updates": "(\d+)"'
 DEVICES = "| training on "  # fairseq's words, after its lines about GPUs
-GPU_TOTAL = re.compile(r"total memory = ([\d.]+) GB")
 GPU_NAME = re.compile(r"total memory = [\d.]+ GB ; name = (.*?) *$", re.MULTILINE)
-GPU_FREE = re.compile(r'"(?:train_)?gb_free": "?([\d.]+)')
 
 
 def train(command: list[str], log: Path, echo: bool) -> None:
@@ -42,26 +40,29 @@ def train(command: list[str], log: Path, echo: bool) -> None:
 
     Raises InputError with its last line where it fails.
     """
-    begin, last = time.monotonic(), ""
+    begin = time.monotonic()
+
+    def said(line: str) -> str:
+        if echo:
+            print(line, end="", flush=True)
+        return line
+
     with open(log, "a", encoding="utf-8") as file:
-
-        def write(line: str) -> None:
-            nonlocal last
-            file.write(line)
-            file.flush()
-            if echo:
-                print(line, end="", flush=True)
-            last = line.strip() if line.strip() and not line.startswith("===") else last
-
-        write(f"{STARTED}{time.strftime(STAMP)} {shlex.join(command)}\n")
-        status = run_child([sys.executable, "-m", module("run_scripts.run.fairseq_train"), *command[1:]], write)
-        write(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n")
+        file.write(said(f"{STARTED}{time.strftime(STAMP)} {shlex.join(command)}\n"))
+        child = [sys.executable, "-m", module("run_scripts.run.fairseq_train"), *command[1:]]
+        status, last = run_child(child, file, said)
+        file.write(said(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n"))
     if status:
         raise InputError(f"fairseq-train ended with status {status}: {last} (log: {log})")
 
 
-def run_child(command: Sequence[str], on_line: Callable[[str], None], folder: Path | None = None) -> int:
-    """Run a child that ends with this process, pass its lines to ``on_line`` as they come, and return its status."""
+def run_child(
+    command: Sequence[str], log: IO[str], on_line: Callable[[str], str], folder: Path | None = None
+) -> tuple[int, str]:
+    """Run a child that ends with this process, and return its status and last line.
+
+    ``log`` gets what ``on_line`` makes of its lines, as they come.
+    """
     child = subprocess.Popen(
         command,
         cwd=folder,
@@ -73,10 +74,13 @@ def run_child(command: Sequence[str], on_line: Callable[[str], None], folder: Pa
         close_fds=False,  # it inherits our locks, so that others wait for it even where it is an orphan
     )
     assert child.stdout is not None
+    last = "no output"
     try:
         for line in child.stdout:
-            on_line(line)
-        return child.wait()
+            log.write(on_line(line))
+            log.flush()
+            last = line.strip() if line.strip() and not line.startswith("===") else last
+        return child.wait(), last
     finally:
         stop(child)
 
@@ -100,40 +104,29 @@ def child_environment() -> dict[str, str]:
 def training_facts(log: Path) -> dict[str, Any]:
     """Return ``seconds`` of fairseq-train over all attempts, ``seconds_per_update``, ``peak_mib``, ``hardware``.
 
-    The memory is the maximum over attempts, of the GPUs or else of the process; with several processes, of one GPU.
-    Hardware is "CPU", or the GPUs' names.
+    Seconds of an update are by fairseq's clock, without start-up, loading of batches, validation and saving; it logs
+    them every 100 updates. The memory is the maximum over attempts, of the GPUs or else of the process; that of several
+    processes with GPUs is not known. Hardware is "CPU", or the GPUs' names.
     """
     attempts = log.read_text("utf-8", "replace").split(STARTED)[1:]
     text = "".join(attempts)
+    # A checkpoint carries fairseq's clock: an attempt that goes on includes the updates of the earlier ones.
+    of_updates = {int(updates): float(seconds) for updates, seconds in STEPS.findall(text)}
     devices = dict.fromkeys(name for each in attempts if DEVICES in each for name in GPU_NAME.findall(each) or ["CPU"])
-    total, free = GPU_TOTAL.search(text), GPU_FREE.findall(text)
-    peaks = [float(mib) for mib, _ in PEAK.findall(text)]
-    if total and free and not any(device == "GPU" for _, device in PEAK.findall(text)):
-        peaks = [1024 * (float(total[1]) - min(map(float, free)))]
+    on_gpu = any(name != "CPU" for name in devices)
+    peaks = [float(mib) for mib, device in PEAK.findall(text) if (device == "GPU") == on_gpu]
     return {
         "seconds": round(sum(map(_seconds, attempts)), 1),
-        "seconds_per_update": seconds_per_update(log),
+        "seconds_per_update": round(sum(of_updates.values()) / max(of_updates), 4) if of_updates else None,
         "peak_mib": max(peaks, default=None),
         "hardware": ", ".join(devices) or None,
     }
 
 
-def seconds_per_update(log: Path) -> float | None:
-    """Return seconds by fairseq's clock, without start-up, loading of batches, validation and saving.
-
-    fairseq logs it every --log-interval updates (100), in whole seconds; None where there were fewer. A checkpoint
-    carries the clock, so that an attempt that goes on includes the updates of the earlier ones.
-    """
-    of_updates = {int(updates): float(seconds) for updates, seconds in STEPS.findall(log.read_text("utf-8", "replace"))}
-    return round(sum(of_updates.values()) / max(of_updates), 4) if of_updates else None
-
-
 def dev_curve(log: Path, metric: str) -> list[list[float]]:
     """Return [updates, dev score] of every validation, x100 and rounded to 0.1 by fairseq."""
     validations = re.findall(VALIDATED.format(metric), log.read_text("utf-8", "replace"))
-    return [
-        [updates, score] for updates, score in {int(updates): float(score) for score, updates in validations}.items()
-    ]
+    return [list(point) for point in {int(updates): float(score) for score, updates in validations}.items()]
 
 
 def _seconds(attempt: str) -> float:

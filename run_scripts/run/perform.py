@@ -45,12 +45,8 @@ OPTION_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "opt
 def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whole_model: bool = True) -> Record:
     """Return the record of a run: of a finished one it is read; one that was killed goes on.
 
-    Raises InputError where fairseq-train fails, with the last line of its log, or data is damaged.
-
-    Args:
-        results: folder of all runs, with their splits and M(x).
-        echo: print the output of fairseq-train.
-        keep_whole_model: keep the checkpoint even of a run that trains the backbone, which is as large.
+    Raises InputError where fairseq-train fails, with the last line of its log, or data is damaged. ``echo`` prints its
+    output; without ``keep_whole_model`` the checkpoint of a run that trains the backbone goes, which is as large.
     """
     run, results = experiment.run, results.absolute()
     folder = run_folder(results, run)
@@ -77,11 +73,10 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
 def unanswered(record: Record, experiment: Experiment) -> list[tuple[str, str]]:
     """Return (task, folder) of the other tasks that a finished run has not answered, or on other data."""
     known = record.get("transfer") or {}
-    read = {experiment.reads_word_vectors, True}  # the digests of older records always include word vectors
     return [
         (task, data)
         for task, data in zip(experiment.eval_tasks, experiment.eval_data)
-        if known.get(task, {}).get("data") not in {folder_digest(data, word_vectors) for word_vectors in read}
+        if known.get(task, {}).get("data") != folder_digest(data, experiment.reads_word_vectors)
     ]
 
 

@@ -8,7 +8,6 @@ from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import MISSING, fields, replace
 from functools import cache, lru_cache
-from itertools import product
 from pathlib import Path
 
 from fairseq import options as fairseq_options
@@ -80,16 +79,6 @@ def check(experiments: Iterable[Experiment]) -> None:
             select_rows(source, *drawn(experiment, source), per_class=False)
     finally:
         backbone_of.cache_clear()  # frees its memory
-
-
-def check_heads(first: Iterable[Experiment], second: Iterable[Experiment]) -> None:
-    """Raise InputError unless the heads from supplementary training fit the tasks that start with them."""
-    for before, after in product({each.data for each in first}, {each.data for each in second}):
-        if sorted(folder_of(before).label_names) != sorted(folder_of(after).label_names):
-            raise InputError(
-                f"supplementary.keep head: {before} and {after} have different labels, so a head does not fit both: "
-                "write keep: [prompts]"
-            )
 
 
 def check_folder(option: str, task: Task, folder: DataFolder) -> None:

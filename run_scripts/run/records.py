@@ -48,9 +48,10 @@ def read_records(results: Path) -> list[Record]:
     path = results_file(results)
     if not path.exists():
         return []
-    lines, torn = _split_lines(path.read_bytes())
+    content = path.read_bytes()
+    whole = _without_torn_line(content)
     found: dict[str, Record] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(whole.removesuffix(b"\n").split(b"\n") if whole else (), 1):
         try:
             record = json.loads(line)
             if not record["run"].isprintable():
@@ -58,21 +59,19 @@ def read_records(results: Path) -> list[Record]:
             found[record["run"]] = record
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise InputError(f"{path} line {number} is damaged: remove that line") from None
-    if torn:
+    if whole != content:
         print(f"{path}: the last line was torn by an interruption and is left out", file=sys.stderr)
     return list(found.values())
 
 
-def _split_lines(content: bytes) -> tuple[list[bytes], bytes]:
-    """Return the whole lines of a file, and what a kill left of the last one; it may lack its newline alone."""
-    *lines, last = content.split(b"\n")
-    record = last.rstrip(b"\0")  # a file system may fill its last block after a loss of power
-    with contextlib.suppress(ValueError, RecursionError):
-        json.loads(record)
-        return [*lines, record], last[len(record) :]
-    if record and not record.startswith(b"{"):  # it was never a record
-        return [*lines, last], b""
-    return lines, last
+def _without_torn_line(content: bytes) -> bytes:
+    """Return the lines of a file without what a kill left of the last one, which may lack its newline alone."""
+    last = content.rpartition(b"\n")[2]
+    try:
+        json.loads(last)
+    except (ValueError, RecursionError):
+        return content.removesuffix(last)
+    return content
 
 
 def append_record(results: Path, record: Record) -> None:
@@ -82,8 +81,7 @@ def append_record(results: Path, record: Record) -> None:
     with named(path), open(path, "a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        content = file.read()
-        whole = content.removesuffix(_split_lines(content)[1])
+        whole = _without_torn_line(file.read())
         file.truncate(len(whole))
         newline = b"\n" if whole and not whole.endswith(b"\n") else b""
         file.write(newline + json.dumps(record).encode() + b"\n")

@@ -21,7 +21,7 @@ from preprocess.flags import named_path, positive
 from ..run.experiment import Experiment, continued, of_each_split, splits_of
 from ..run.fairseq_train import check_whole
 from ..run.perform import finished
-from ..run.preflight import check, check_heads
+from ..run.preflight import check
 from ..run.records import BEST_CHECKPOINT, held, results_file, run_folder
 from .config import Sweep, read_sweep
 from .jobs import Cluster, Local, Slurm, Stage, missing
@@ -81,8 +81,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     first, second = first_stage(sweep), experiments(sweep, {})
     # All runs are checked before the first one is started.
     check([*first.values(), *second, *continued(second, sweep.eval_k)])
-    if sweep.supplementary is not None and "head" in sweep.supplementary.keep:
-        check_heads(first.values(), second)
     if args.dry_run:
         return show(sweep, first, results)
     with held(results):

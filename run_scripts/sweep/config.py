@@ -1,23 +1,4 @@
-"""The YAML file of a sweep.
-
-backbone: checkpoints/roberta.large/model.pt     # paths as seen from where the sweep is started
-arch: roberta_idpg_large
-data: data                                       # folder of TASK-bin, or {TASK: folder}
-tasks: [CR, MR]
-rows:                                            # methods, or variants of them with a name
-  - prompt-tuning
-  - {name: S-256-layer0, method: m-idpg-phm, options: {generator-sharing: S, generator-hidden-size: 256}}
-lrs: [5.0e-3, 1.0e-3]                            # default: the paper's grid for the setting
-seeds: [1, 2, 3, 4, 5]
-lr_seeds: [1]                                    # these choose the learning rate, with their mean dev score; the other
-                                                 # seeds have that rate alone. Runs then come seed by seed
-positions: [0, [4, 1], best]                     # of the prompt; [where it was in supplementary training, where it is];
-                                                 # best: 0, for pairs 1; default: 0
-supplementary: {data: data/MNLI-bin}             # that training of the whole model on MNLI (appendix A.4)
-eval_tasks: [CR, MR]                             # each model also answers the others of these, as it is; or
-                                                 # {CR: [MR]}: which tasks a model of which task answers
-eval_k: [100]                                    # and goes on to be trained on so many examples of each of them
-"""
+"""The YAML file of a sweep. README.md says what its keys mean; lists are combined with each other."""
 
 from __future__ import annotations
 

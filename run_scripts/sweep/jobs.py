@@ -211,18 +211,14 @@ Job = LocalJob | SlurmJob
 
 
 def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
-    """Return the runs that have not diverged, and have not succeeded or lack another task.
-
-    Those of a backbone come together, so that its file stays in the system's memory.
-    """
+    """Return the runs that have not diverged, and have not succeeded or lack another task."""
     records = {record["run"]: record for record in read_records(results)}
-    left = [run for run, experiment in runs.items() if not has_ended(records.get(run, {}), experiment)]
-    backbones = list(dict.fromkeys(runs[run].backbone for run in left))
-    return sorted(left, key=lambda run: backbones.index(runs[run].backbone))
 
+    def has_ended(run: str) -> bool:
+        record = records.get(run, {})
+        return has_diverged(record) or record.get("status") == "done" and not unanswered(record, runs[run])
 
-def has_ended(record: Record, experiment: Experiment) -> bool:
-    return has_diverged(record) or record.get("status") == "done" and not unanswered(record, experiment)
+    return [run for run in runs if not has_ended(run)]
 
 
 def has_diverged(record: Record) -> bool:

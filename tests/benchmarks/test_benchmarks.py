@@ -18,7 +18,7 @@ from checkpoints.convert_hf import convert
 from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.methods.registry import PRESETS
 from tests.checkpoints import hf_folders
-from tests.folders import ROOT, SIZE, write_backbone, write_folder
+from tests.folders import ROOT
 from tests.helpers import TINY
 from tests.inference.saved import write_checkpoint
 from tests.preprocess.commands import run as preprocess
@@ -72,45 +72,14 @@ def test_step_time(benchmark, tmp_path):
 def test_variants_are_what_their_names_say():
     worker, settings = import_module("step_worker"), replace(import_module("common").SIZES["tiny"], threads=1)
     names = ["m-idpg-phm", "m-idpg-phm-cached", "lpt-naive", "lpt-naive-cached-states"]
-    steps = (worker.Steps(case, settings) for case in import_module("step_time").find_cases(names))
-    given = [each.batches[0][0].keys() for each in steps]
-    assert given[1] - given[0] == {"representation"} and given[3] - given[2] == {"states"}
-
-
-def test_scaling(benchmark, tmp_path):
-    file, axes = tmp_path / "figures.json", ["--axes", "layers=1,2", "batch=4"]
-    figure = tmp_path / "figure.svg"
-    said = benchmark("scaling", *STEP, *axes, "--cases", "prompt-tuning", "--json", file, "--plot", figure)
-    saved = json.loads(file.read_text())["axes"]
-    found = [point["cases"]["prompt-tuning"] for point in saved["layers"]]
-    assert saved["batch"][0]["cases"]["prompt-tuning"] == found[0]  # one point of both axes, measured once
-    lines = [line.split() for line in said[said.index("depth (layers)") :].splitlines()[:4]]
-    assert lines[0][2:] == ["1", "2"] and lines[1][2:] == [f"{each['median_s']:.4f}" for each in found]
-    assert ">batch size (sentences)</text>" in figure.read_text(encoding="utf-8")
-
-
-def test_epoch(benchmark, tmp_path):
-    data = write_folder(tmp_path / "single-bin", pairs=False, splits={"train": 44, "valid": 5, "test": 13})
-    words = [data, "--backbone", write_backbone(tmp_path / "model.pt", max_positions=512), "--arch", "roberta_idpg"]
-    words += ["--methods", "m-idpg-phm", "prompt-tuning", "--cpu", "--rounds", 1, "--updates", 2]
-    said = benchmark("epoch", *words, "--json", tmp_path / "figures.json", "--options", *SIZE)
-    figures = json.loads((tmp_path / "figures.json").read_text())
-    tables = {}
-    for part, block in zip(figures, said.split("\n\n")[-3:]):
-        tables[part] = {line.split()[0]: line.split()[1:] for line in block.splitlines()}
-        assert figures[part] and set(figures[part]) <= set(tables[part])
-    for found in figures["epoch"].values():
-        assert (found["updates"], found["updates_per_epoch"], found["examples"]) == (2, 3, 44)
-        assert found["epoch_s"] > 2 * found["update_s"]
-    assert {(found["split"], found["examples"]) for found in figures["prediction"].values()} == {("test", 13)}
-    seconds = [figures["epoch"][name]["epoch_s"] for name in ("m-idpg-phm", "prompt-tuning")]
-    assert tables["epoch"]["m-idpg-phm"][2] == f"{seconds[0] / seconds[1]:.2f}"
-    size = figures["checkpoint"]["m-idpg-phm"]["bytes"]
-    assert tables["checkpoint"]["m-idpg-phm"][0] == f"{size:,}"
+    cases = import_module("step_time").find_cases(names)
+    given = {case.name: worker.Steps(case, settings).batches[0][0].keys() for case in cases}
+    assert given["m-idpg-phm-cached"] - given["m-idpg-phm"] == {"representation"}
+    assert given["lpt-naive-cached-states"] - given["lpt-naive"] == {"states"}
 
 
 def test_startup(benchmark, tmp_path):
-    words = ["--size", "tiny", "--cases", "load", "--work", tmp_path, "--json", tmp_path / "figures.json"]
+    words = ["--size", "tiny", "--cases", "load", "--json", tmp_path / "figures.json"]
     table, page = (cells(text)[1:] for text in (benchmark("startup", *words), page_table("startup")[0]))
     assert table[0] == page[0] and [row[:-2] for row in table[1:]] == [row[:-2] for row in page[5:]]
     rounds = json.loads((tmp_path / "figures.json").read_text())["load"]
@@ -157,13 +126,6 @@ def test_predict_speed(benchmark, quickstart, tmp_path):
         assert [name for name, *_ in rows if not name.startswith("pipeline")] == TIMED
 
 
-def test_many_tasks(benchmark, quickstart, tmp_path):
-    (tmp_path / "text").write_text("the cat\n" * 10)
-    words = ["--tasks", 2, "--rounds", 1, "--text", tmp_path / "text"]
-    said = benchmark("many_tasks", quickstart / "runs" / "m-idpg-dnn" / "checkpoint_best.pt", *words)
-    assert said.startswith("2 tasks, 10 sentences") and "target: 1.212 times" in said  # 2 x 2 / (1.1 x (1 + 2))
-
-
 def test_preprocess_time(benchmark, tmp_path):
     (tmp_path / "text").write_text("a line\nanother\n" * 20)
     said = benchmark("preprocess_time", "--file", tmp_path / "text", "--rounds", 1, "--vocab", write_vocab(tmp_path))
@@ -180,7 +142,7 @@ def gpu(*words: str, **variables: object) -> subprocess.CompletedProcess:
 def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     """After --limit seconds it ends; the same command runs the parts that are left."""
     usual = {"PYTHON": python, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "floor lora", "OUT": tmp_path / "out"}
-    usual.update(PARTS="environment agree targets sizes predict inspect steps", LENGTHS="8 16", DTYPES="bfloat16")
+    usual.update(PARTS="environment agree targets predict steps", DTYPES="bfloat16")
     words = ["--threads", "1", "--rounds", "1", "--steps", "1", "--against", str(SCRIPTS.parent)]
     assert gpu("--limit", "0.001", *words, **usual).returncode == 0
     parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
@@ -188,11 +150,12 @@ def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     done = gpu(*words, **usual)
     assert done.returncode == 0, done.stdout + done.stderr
     parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
-    assert parts["agree-float32"]["found"]["lora"] == {"loss": 0.0, "gradient": 0.0}
+    assert parts["agree-float32-1"]["found"]["lora"] == {"loss": 0.0, "gradient": 0.0}
     other = f"lora ({SCRIPTS.parent.name})"  # --against: the case of the other checkout is measured beside
     assert {"lora", other} < parts["steps-bfloat16-1"]["found"].keys()
+    assert parts["predict-bfloat16-1"]["found"]["lora"]["settings"]["predict"]
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert len(re.findall(r"^lora +\d\.\d{4} ", report, re.MULTILINE)) == 4  # targets, two sizes, steps
+    assert len(re.findall(r"^lora +\d\.\d{4} ", report, re.MULTILINE)) == 3  # targets, predict, steps
 
 
 @pytest.mark.parametrize(

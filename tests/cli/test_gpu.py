@@ -1,4 +1,4 @@
-"""fairseq-train on a GPU; benchmarks/gpu.sh runs this where there is one."""
+"""fairseq-train on a GPU."""
 
 from __future__ import annotations
 

@@ -80,16 +80,6 @@ def test_runs_of_several_folders_stay_and_are_renewed(results, tmp_path):
     assert read_records(out) == found
 
 
-def test_older_records_are_filled_from_logs(tmp_path):
-    results = made.write(tmp_path / "results", [run := made.run("adapter", "CR")])
-    (results / "runs" / run["run"]).mkdir(parents=True)
-    (results / "runs" / run["run"] / "train.log").write_text(
-        "=== started 2026-01-01 10:00:00 fairseq-train\n=== ended with status 0 after 8.0 s\n"
-    )
-    (found,) = publish(results, tmp_path / "out.jsonl")
-    assert found["seconds"] == 8.0 and "data_sha256" not in found
-
-
 def test_the_runs_of_a_sweep_stay_as_they_are(results, tmp_path):
     own, link = results / "results.jsonl", tmp_path / "link.jsonl"
     other = made.write(tmp_path / "other", [made.run("adapter", "MR")]) / "results.jsonl"

@@ -90,12 +90,12 @@ def called(monkeypatch):
     """The tools that are called; of a training, the log is that of its second and last epoch, of which it stops."""
     tools = []
 
-    def call(log, command, on_line=lambda line: ""):
+    def call(log, command, on_line=str):
         tools.append(command[0].rsplit("/", 1)[-1])
         lines = LOG if "train" in tools[-1] else [f'test | {{"test_accuracy": "{64.7 + len(tools)}"}}']
         with open(log, "a") as file:
             for line in lines:
-                file.write(f"{STAMP}{line}\n" + on_line(f"{STAMP}{line}\n"))
+                file.write(on_line(f"{STAMP}{line}\n"))
         (log.parent / "checkpoint_best.pt").write_text("12345")
 
     monkeypatch.setattr(quickstart, "call_logged", call)

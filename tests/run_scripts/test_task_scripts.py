@@ -58,6 +58,12 @@ def test_the_pipeline_takes_values_behind_an_equals_sign(shown):
     assert arguments[3:] == ["--dry-run", *asked]
 
 
+def test_a_part_of_the_evidence(shown):
+    module, sweep, config, *more = shown("evidence.sh", "minilm", "few-shot-more", "--dry-run")
+    assert (module, sweep) == ("-m", "run_scripts.sweep") and config.endswith("configs/evidence/few-shot-more.yaml")
+    assert more == ["--results", "results/evidence/minilm-few-shot", "--dry-run"]
+
+
 def test_supplementary_training_leaves_a_backbone(world, quick_jobs, tmp_path, monkeypatch):
     """With relative paths."""
     monkeypatch.chdir(world.folder)

@@ -17,12 +17,12 @@ from tests.run_scripts.tiny import commands
 START = "=== started 2026-01-01 10:00:00 fairseq-train data\n"
 DEVICES = "2026-01-01 10:00:01 | INFO | fairseq_cli.train | training on 1 devices (GPUs/TPUs)\n"
 KILLED = f"{DEVICES}2026-01-01 10:00:05 | INFO | train | begin\n2026-01-01 10:00:40 | INFO | train | end of epoch 1\n"
-PEAK, ENDED = "=== peak memory 512 MiB (CPU)\n", "=== ended with status 0 after 12.5 s\n"
+PEAK, GPU_PEAK = "=== peak memory 512 MiB (CPU)\n", "=== peak memory 900 MiB (GPU)\n"
+ENDED = "=== ended with status 0 after 12.5 s\n"
 GPU = (
     "2026-01-01 10:00:01 | INFO | fairseq.utils | rank   0: capabilities =  9.0  ; "
     f"total memory = 80.000 GB ; name = X Y    \n{DEVICES}"
-    '2026-01-01 10:00:02 | INFO | train_inner | {"epoch": 1, "gb_free": "70.5"}\n'
-    '2026-01-01 10:00:03 | INFO | train | {"epoch": 1, "train_loss": "0.7", "train_gb_free": "72"}\n'
+    '2026-01-01 10:00:03 | INFO | train | {"epoch": 1, "train_loss": "0.7"}\n'
 )
 
 
@@ -30,8 +30,8 @@ GPU = (
     ("text", "seconds", "mib", "hardware"),
     [
         (START + KILLED + START + KILLED + PEAK + ENDED, 52.5, 512, "CPU"),
-        (START + GPU + PEAK + ENDED, 12.5, 9.5 * 1024, "X Y"),  # several processes: the one that writes has no GPU
-        (START + GPU + START + KILLED + ENDED, 15.5, 9.5 * 1024, "X Y, CPU"),  # it goes on elsewhere
+        (START + GPU + PEAK + ENDED, 12.5, None, "X Y"),  # several processes: the one that writes has no GPU
+        (START + GPU + GPU_PEAK + START + KILLED + PEAK + ENDED, 15.5, 900, "X Y, CPU"),  # it goes on elsewhere
     ],
     ids=["killed before", "GPUs", "elsewhere"],
 )

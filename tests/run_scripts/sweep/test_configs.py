@@ -1,12 +1,10 @@
-"""The sweeps that are shipped: their runs, the tables of the papers that they make, and the script of the evidence."""
+"""The sweeps that are shipped: their runs, and the tables of the papers that they make."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-import shlex
-import subprocess
 from dataclasses import fields
 from itertools import islice
 from pathlib import Path
@@ -19,14 +17,12 @@ from fairseq_idpg.models.config import fill_method_options
 from fairseq_idpg.models.prepare import check_method_effects
 from preprocess.tasks import TASKS
 from run_scripts.report.paper import paper, papers
-from run_scripts.report.records import grouped
 from run_scripts.run import experiment
-from run_scripts.run.command import learning_rates
 from run_scripts.run.experiment import Experiment, continued
 from run_scripts.run.options import flags
 from run_scripts.run.preflight import parse
 from run_scripts.sweep.config import read_sweep
-from run_scripts.sweep.plan import cell_of, experiments, first_stage, rates_of
+from run_scripts.sweep.plan import experiments, first_stage, rates_of
 from tests.folders import ROOT
 
 CONFIGS = ROOT / "run_scripts" / "configs"
@@ -179,28 +175,3 @@ def test_rows_of_the_papers_tables(name):
         assert tuple(sweep.tasks) == paper().tasks and sweep.seeds == [1, 2, 3, 4, 5]
         assert (sweep.batch_size, sweep.max_epoch, sweep.max_update) == (None, None, None)
     assert [[row.label for row in sweep.rows]] * len(printed) == [list(block) for block in printed]
-
-
-# --- evidence --------------------------------------------------------------------------------------------------------
-
-PARTS = ["few-shot", "few-shot-more", "k1000", "full", "position", "length", "sharing"]
-
-
-def said(*arguments):
-    done = subprocess.run(["bash", "run_scripts/evidence.sh", *arguments], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-@pytest.mark.parametrize("backbone", ["minilm", "roberta-large"])
-def test_the_script_names_the_commands_of_every_part(files, backbone):
-    """With RoBERTa-large at the paper's rates and generators, which MiniLM's sweeps have changed."""
-    commands = [shlex.split(command) for command in said("--print", backbone)]
-    swept = [words for words in commands if words[2] == "run_scripts.sweep"]
-    assert [Path(words[3]).stem for words in swept] == PARTS
-    for words in swept if backbone == "roberta-large" else ():
-        runs = experiments(read_sweep(ROOT / words[3], words[words.index("--set") + 1 :]), {})
-        for cell, of_cell in grouped(runs, cell_of).items():
-            assert {run.lr for run in of_cell} == {*learning_rates(cell)} and cell.arch == "roberta_idpg_large"
-            assert "--fp16" in cell.options and "--phm-n" not in cell.options and cell.dev_examples is None
-            assert (".mnli/" in cell.backbone) == (cell.k is not None)

@@ -85,8 +85,8 @@ NUMBERS = {
     "ffn": "inner width of the feed-forward",
     "heads": "heads of attention",
     "batch": "examples of a batch",
-    "length": "tokens of each example, instead of a normal distribution of them",
-    "prompt_length": "rows of a prompt, instead of each preset's",
+    "length": "tokens of an example, on average; with step_time.py of each",
+    "prompt_length": "rows of a prompt",
     "steps": "batches: each round runs all of them",
     "threads": "threads of torch on the CPU",
 }
@@ -115,28 +115,31 @@ def make_parser(doc: str | None, clock: bool = False, **numbers: tuple[int, str]
     return parser
 
 
-def add_step_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a training step: NUMBERS, --device, --dtype, --size."""
+def add_step_options(parser: argparse.ArgumentParser, base: Settings | None = None) -> None:
+    """Add the options of a training step: NUMBERS, --device, --dtype, and without a ``base`` also --size."""
     for name, text in NUMBERS.items():
-        parser.add_argument(flag_name(name), type=positive, metavar="N", help=text)
+        default = getattr(base, name, "that of --size") or "each preset's"
+        parser.add_argument(flag_name(name), type=positive, metavar="N", help=f"{text} (default {default})")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default cpu")
     dtypes = ("float32", "float16", "bfloat16")
     parser.add_argument("--dtype", choices=dtypes, default="float32", help="default float32; half as fairseq does it")
-    size = "gives the numbers above that are left out (default small)"
-    parser.add_argument("--size", choices=SIZES, default="small", help=size)
+    if base is None:
+        parser.add_argument("--size", choices=SIZES, default="small", help="of the model (default small)")
 
 
-def step_settings(args: argparse.Namespace, **changes: Any) -> Settings:
-    """Return the settings of a command line, with ``changes``."""
+def step_settings(args: argparse.Namespace, base: Settings, **changes: Any) -> Settings:
+    """Return ``base`` with ``changes`` and with the numbers, device and dtype of a command line."""
     numbers = {name: getattr(args, name) for name in NUMBERS if getattr(args, name) is not None}
-    return replace(SIZES[args.size], device=args.device, dtype=args.dtype, **changes, **numbers)
+    return replace(base, device=args.device, dtype=args.dtype, **changes, **numbers)
 
 
 def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the command line. Raises InputError where an hour's figures would be lost: their folder is not there."""
     args = parser.parse_args()
-    if args.json and not args.json.resolve().parent.is_dir():
-        raise InputError(f"--json {args.json}: its folder does not exist")
+    for option in ("json", "plot"):
+        path = getattr(args, option, None)
+        if path and not path.resolve().parent.is_dir():
+            raise InputError(f"--{option} {path}: its folder does not exist")
     return args
 
 

@@ -19,8 +19,8 @@
 #
 # Other variables: DTYPES="float32 float16" CASES="floor m-idpg-phm 'lora*'" OUT=folder. Further arguments go to
 # benchmarks/step_time.py, such as --rounds 10, or --against DIR: another checkout of this project, whose cases are
-# measured in the same run. Other batches and lengths: benchmarks/step_time.py --device cuda --batch 16 --length 512.
-# The tests that look at a device: pytest tests/device tests/cli/test_gpu.py tests/backbone/test_padding.py.
+# measured in the same run. Other batches and lengths: benchmarks/scaling.py --device cuda. The tests that look at a
+# device: pytest tests/device tests/cli/test_gpu.py tests/backbone/test_padding.py.
 #
 # .venv gets the build of torch that pip's index offers. Where that has no CUDA or the wrong one for the driver, install
 # the same version into .venv from the index that https://pytorch.org/get-started/locally names, and run this again.

@@ -42,6 +42,7 @@ from typing import Any
 from common import (
     PEERS_FOLDER,
     ROOT,
+    SIZES,
     Settings,
     add_step_options,
     check_device,
@@ -330,7 +331,7 @@ def main() -> None:
     if args.clock == "cpu" and args.device != "cpu":
         raise InputError(f"--clock cpu does not see the work of --device {args.device}: give --clock wall")
     same_length = {"length_spread": 0.0} if args.length else {}
-    settings = step_settings(args, clock=args.clock, predict=args.predict, **same_length)
+    settings = step_settings(args, SIZES[args.size], clock=args.clock, predict=args.predict, **same_length)
     cases = cases_to_measure(args)
     if args.list:
         print("\n".join(case.name for case in cases))

@@ -78,6 +78,18 @@ def test_variants_are_what_their_names_say():
     assert given["lpt-naive-cached-states"] - given["lpt-naive"] == {"states"}
 
 
+def test_scaling(benchmark, tmp_path):
+    file, axes = tmp_path / "figures.json", ["--axes", "layers=1,2", "batch=4"]
+    figure = tmp_path / "figure.svg"
+    said = benchmark("scaling", *STEP, *axes, "--cases", "prompt-tuning", "--json", file, "--plot", figure)
+    saved = json.loads(file.read_text())["axes"]
+    found = [point["cases"]["prompt-tuning"] for point in saved["layers"]]
+    assert saved["batch"][0]["cases"]["prompt-tuning"] == found[0]  # one point of both axes, measured once
+    lines = [line.split() for line in said[said.index("depth (layers)") :].splitlines()[:4]]
+    assert lines[0][2:] == ["1", "2"] and lines[1][2:] == [f"{each['median_s']:.4f}" for each in found]
+    assert ">batch size (sentences)</text>" in figure.read_text(encoding="utf-8")
+
+
 def test_startup(benchmark, tmp_path):
     words = ["--size", "tiny", "--cases", "load", "--json", tmp_path / "figures.json"]
     table, page = (cells(text)[1:] for text in (benchmark("startup", *words), page_table("startup")[0]))

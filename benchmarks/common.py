@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
@@ -183,37 +184,52 @@ def child_environment(threads: int | None = None, peers: bool = False) -> dict[s
     return {**os.environ, **fixed}
 
 
-class Finished(NamedTuple):
-    """A process that has ended: what it wrote, and what it took with the processes that it started.
+@dataclass(frozen=True)
+class Finished:
+    """A process that has ended: its lines with the seconds from its start to each, and what it took.
 
-    ``cpu``: their seconds together; ``peak_mib``: the memory of the largest.
+    ``cpu`` and ``peak_mib`` are of all the processes that it started, too: seconds together, memory of the largest.
     """
 
-    said: str
+    lines: list[tuple[float, str]]
     wall: float
     cpu: float
     peak_mib: float
 
+    def all(self, pattern: str) -> list[tuple[float, re.Match[str]]]:
+        """Return the seconds and the match of every line that matches."""
+        matches = ((seconds, re.search(pattern, line)) for seconds, line in self.lines)
+        return [(seconds, match) for seconds, match in matches if match]
+
+    def first(self, pattern: str) -> tuple[float, re.Match[str]]:
+        """Return the first line that matches. Raises RuntimeError where no line does."""
+        for match in self.all(pattern):
+            return match
+        raise RuntimeError(f"its output has no line like {pattern!r}: does this fairseq log otherwise?")
+
 
 def run_process(command: list[str], threads: int, **variables: str) -> Finished:
-    """Run a command to its end. Raises InputError with the last line of one that fails, whose output is printed."""
+    """Run a command to its end. Raises InputError with the last line of one that fails, whose traceback is printed."""
     start = time.perf_counter()
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    # Threads that spin while they wait would be counted.
-    environment = {**child_environment(threads), "OMP_WAIT_POLICY": "PASSIVE", **variables}
+    # threads that spin while they wait would be counted; lines have to come when they are written
+    steady = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONUNBUFFERED": "1"}
+    environment = {**child_environment(threads), **steady, **variables}
     with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, errors="replace", **streams) as process:
         assert process.stdout is not None
         try:
-            said = process.stdout.read()
+            lines = [(time.perf_counter() - start, line) for line in process.stdout]
             _, status, used = os.wait4(process.pid, 0)
         except BaseException:
             process.kill()
             raise
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        print(said, end="", file=sys.stderr)
-        raise InputError(said.strip().rpartition("\n")[2] or f"{command[0]} ended with status {process.returncode}")
-    return Finished(said, time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**10)
+        text = "".join(line for _, line in lines).strip()
+        _, traceback, trace = text.rpartition("Traceback (most recent call last)")
+        print(f"{traceback}{trace}" if traceback else "", end="", file=sys.stderr)
+        raise InputError(text.rpartition("\n")[2] or f"{command[0]} ended with status {process.returncode}")
+    return Finished(lines, time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**10)
 
 
 def write_json(path: Path | None, figures: Any) -> None:

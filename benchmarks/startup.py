@@ -34,7 +34,6 @@ from preprocess.tasks import TASKS
 
 WAYS = ("first", "later")
 CASES = ("train", "sweep", "load")
-METHOD = "m-idpg-phm"
 SETTLED = 2.5  # seconds after which what was found out of a new file is noted
 SENTENCES, LENGTH = {"train": 6, "valid": 2}, 12
 TRAIN = "from fairseq_cli.train import cli_main; cli_main()"
@@ -88,7 +87,7 @@ def write_pairs(folder: Path) -> None:
 class World:
     """The files below a new folder, and the commands on them."""
 
-    def __init__(self, folder: Path, settings: Settings):
+    def __init__(self, folder: Path, settings: Settings, method: str):
         self.folder, self.threads = folder, settings.threads
         self.results, self.run = folder / "results", folder / "run"
         backbone, data, sweep = folder / "backbone" / "model.pt", folder / "RTE-bin", folder / "sweep.yaml"
@@ -96,16 +95,17 @@ class World:
         write_pairs(data)
         sizes = {flag_name(name): value for name, value in settings.encoder_options.items()}
         listed = ", ".join(f"{name[2:]}: {value}" for name, value in sizes.items())
-        sweep.write_text(SWEEP.format(backbone=backbone, data=data, method=METHOD, sizes=listed))
-        words = [
-            *("--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", "--arch", "roberta_idpg"),
-            *("--criterion", "sentence_prediction", "--optimizer", "adam", "--lr", 0.001, "--num-classes", 2),
-            *("--init-token", 0, "--separator-token", 2, "--batch-size", 2, "--max-update", 1, "--seed", 1),
-            *("--backbone", backbone, "--method", METHOD, "--save-dir", self.run, "--max-positions", POSITIONS),
-            *(word for size in sizes.items() for word in size),
-        ]
+        sweep.write_text(SWEEP.format(backbone=backbone, data=data, method=method, sizes=listed))
+        options = {
+            **{"--user-dir": ROOT / "fairseq_idpg", "--task": "sentence_prediction_idpg", "--arch": "roberta_idpg"},
+            **{"--criterion": "sentence_prediction", "--optimizer": "adam", "--lr": 0.001, "--num-classes": 2},
+            **{"--init-token": 0, "--separator-token": 2, "--batch-size": 2, "--max-update": 1, "--seed": 1},
+            **{"--backbone": backbone, "--method": method, "--save-dir": self.run, **sizes},
+        }
+        words = [str(word) for option in options.items() for word in option]
+        words += ["--max-positions", str(POSITIONS), "--cpu", "--disable-validation"]
         self.commands = {
-            "train": ["-c", TRAIN, str(data), *map(str, words), "--cpu", "--disable-validation"],
+            "train": ["-c", TRAIN, str(data), *words],
             "sweep": ["-m", "run_scripts.sweep", str(sweep), "--results", str(self.results), "--jobs", "1"],
             "load": ["-c", LOAD, str(self.run / "checkpoint_last.pt"), str(data)],
         }
@@ -117,7 +117,7 @@ class World:
         for old in (self.results, *[self.run] * (case == "train"), *[cache] * (way == "first")):
             shutil.rmtree(old, ignore_errors=True)
         done = run_process([sys.executable, *self.commands[case]], self.threads, FAIRSEQ_IDPG_CACHE=str(cache))
-        took = json.loads(done.said.splitlines()[-1]) if case == "load" else (done.wall, done.cpu, done.peak_mib)
+        took = json.loads(done.lines[-1][1]) if case == "load" else (done.wall, done.cpu, done.peak_mib)
         return dict(zip(("wall", "cpu", "peak_mib"), took))
 
 
@@ -126,11 +126,13 @@ def main() -> None:
     parser = make_parser(__doc__, clock=True, rounds=(1, "rounds"), threads=(1, "threads of torch"))
     add = parser.add_argument
     add("--size", choices=SIZES, default="roberta-large", help="of the model (default roberta-large, 1.4 GB on disk)")
+    add("--method", default="m-idpg-phm", help="default m-idpg-phm")
     add("--cases", nargs="+", action="extend", choices=CASES, metavar="CASE", help=f"of {', '.join(CASES)}")
+    add("--work", type=Path, metavar="DIR", help="where a folder for the files is made (default: the system's)")
     args = parse(parser)
     cases = [case for case in CASES if case in (args.cases or CASES)]
-    with TemporaryDirectory() as folder:
-        world = World(Path(folder), replace(SIZES[args.size], threads=args.threads))
+    with TemporaryDirectory(dir=args.work) as folder:
+        world = World(Path(folder), replace(SIZES[args.size], threads=args.threads), args.method)
         if "train" not in cases and "load" in cases:
             world.measure("train", "later")  # which leaves the checkpoint to load
 
@@ -140,7 +142,7 @@ def main() -> None:
         rounds = take_turns({case: partial(both_ways, case) for case in cases}, args.rounds)
     figures = {case: dict(zip(WAYS, map(list, zip(*pairs)))) for case, pairs in rounds.items()}
     seconds = {"wall": "seconds of the wall", "cpu": "seconds of the CPU"}[args.clock]
-    print(f"{args.size}, {METHOD}, {args.threads} threads, {seconds}, {args.rounds} rounds")
+    print(f"{args.size}, {args.method}, {args.threads} threads, {seconds}, {args.rounds} rounds")
     rows = [["", "", "s", "peak MiB"]]
     for case in cases:
         for way, each in figures[case].items():

@@ -18,7 +18,7 @@ from checkpoints.convert_hf import convert
 from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.methods.registry import PRESETS
 from tests.checkpoints import hf_folders
-from tests.folders import ROOT
+from tests.folders import ROOT, SIZE, write_backbone, write_folder
 from tests.helpers import TINY
 from tests.inference.saved import write_checkpoint
 from tests.preprocess.commands import run as preprocess
@@ -90,8 +90,24 @@ def test_scaling(benchmark, tmp_path):
     assert ">batch size (sentences)</text>" in figure.read_text(encoding="utf-8")
 
 
+def test_epoch(benchmark, tmp_path):
+    data = write_folder(tmp_path / "single-bin", pairs=False, splits={"train": 44, "valid": 5, "test": 13})
+    words = [data, "--backbone", write_backbone(tmp_path / "model.pt", max_positions=512), "--arch", "roberta_idpg"]
+    words += ["--methods", "m-idpg-phm", "prompt-tuning", "--cpu", "--rounds", 1, "--updates", 2]
+    said = benchmark("epoch", *words, "--json", tmp_path / "figures.json", "--options", *SIZE)
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    table = {line.split()[0]: line.split()[1:] for line in said.split("\n\n")[-1].splitlines()}
+    assert len(figures) == 8 and figures.keys() < table.keys()
+    for found in figures.values():
+        assert (found["updates"], found["updates_per_epoch"], found["examples"]) == (2, 3, 44)
+        assert found["epoch_s"] > 2 * found["update_s"]
+    seconds = [figures[name]["epoch_s"] for name in ("m-idpg-phm", "prompt-tuning")]
+    assert table["m-idpg-phm"][2] == f"{seconds[0] / seconds[1]:.2f}"
+    assert table["m-idpg-phm"][5] == f"{figures['m-idpg-phm']['bytes']:,.0f}"
+
+
 def test_startup(benchmark, tmp_path):
-    words = ["--size", "tiny", "--cases", "load", "--json", tmp_path / "figures.json"]
+    words = ["--size", "tiny", "--cases", "load", "--work", tmp_path, "--json", tmp_path / "figures.json"]
     table, page = (cells(text)[1:] for text in (benchmark("startup", *words), page_table("startup")[0]))
     assert table[0] == page[0] and [row[:-2] for row in table[1:]] == [row[:-2] for row in page[5:]]
     rounds = json.loads((tmp_path / "figures.json").read_text())["load"]

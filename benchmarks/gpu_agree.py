@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from common import Settings, add_step_options, make_parser, parse, step_settings, write_json
+from common import SIZES, Settings, add_step_options, make_parser, parse, step_settings, write_json
 from step_time import Case, find_cases
 from step_worker import Steps, first_line
 from torch import nn
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", action="extend", metavar="NAME", help="names or patterns (default: all)")
     add_step_options(parser)
     args = parse(parser)
-    settings = step_settings(args, length_spread=0.0)
+    settings = step_settings(args, SIZES[args.size], length_spread=0.0)
     figures: dict[str, Figures] = {}
     for case in (case for case in find_cases(args.cases or ["*"]) if not case.peer):
         try:

@@ -111,7 +111,7 @@ def main() -> None:
             change: dict[str, Any] = {axis: value}
             settings = replace(base, **change)
             if settings not in known:
-                known[settings], names = measure(cases, settings, args.rounds, f"{axis} {value}, ")
+                known[settings], names = measure(cases, settings, args.rounds)
                 failed += [name for name in names if name not in failed]
             measured[axis].append({"value": value, "cases": known[settings]})
         print("\n".join(["", *table(axis, measured[axis])]), flush=True)

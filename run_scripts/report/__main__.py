@@ -9,10 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from preprocess.drawing import IMAGES, save
 from preprocess.errors import InputError, command_line, escaped
 from preprocess.flags import flag_name, named_path
 from preprocess.tasks import find_task
-from preprocess.writing import check_replaces_nothing, new_file, write_output
+from preprocess.writing import check_replaces_nothing, write_output
 
 from ..run.records import results_file
 from .choice import Choice, add_choice_options
@@ -20,11 +21,10 @@ from .costs import count_table, methods_table, parameter_table, seconds_table
 from .figures import FIGURES
 from .paper import papers
 from .records import Results, read_results
-from .render import FORMATS, SUFFIXES, Chart, Table, save
+from .render import FORMATS, SUFFIXES, Chart, Table, draw
 from .scores import OVER, TESTS
 from .tables import SCORE_TABLES, compared_table, overview, score_table, transfer_table
 
-IMAGES = (".png", ".svg", ".pdf")
 TEXTS = (".txt", *SUFFIXES)
 TABLES: dict[int | str, Callable[[Results, Choice], Table]] = {  # besides those of IDPG's scores
     2: count_table,
@@ -129,9 +129,8 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
     if args.notes:
         table = replace(table, notes=[*table.notes, *table.more])
     if chart and out and out.suffix.lower() in IMAGES:
-        with new_file(out) as work:
-            save(chart, work)
-        caption = [table.title, *table.notes]
+        save(partial(draw, chart), out)
+        caption = [table.title, *chart.caption, *table.notes]
         write_output(out.with_suffix(".txt"), "".join(f"{escaped(line)}\n" for line in caption), "--out")
         print(f"saved: {out}", file=sys.stderr)
         if args.format is None:

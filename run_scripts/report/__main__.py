@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     add("--voting", action="store_true", help="add the scores of the votes of all seeds")
     add("--significance", metavar="ROW", action="append", help="add differences to this row, with p; may be repeated")
     add("--significance-test", choices=TESTS, help="test that gives p (default: t, the paired t-test)")
-    add("--significance-over", choices=OVER, help="pairs: the same task and seed (runs, the default) or task (tasks)")
+    add("--significance-over", choices=OVER, help="pairs: the same task and seed (runs, the default), task, or seed")
     add("--notes", action="store_true", help="print all notes, not the first three lines alone")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
     runs.add_argument("--seeds", metavar="S", type=int, **several, help="default: all, of which a row may lack some")

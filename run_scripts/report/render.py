@@ -266,6 +266,7 @@ def _paint(axes: Any, panel: Panel) -> list[Any]:
             elinewidth=0.5,
             capsize=1.2,
             capthick=0.5,
+            markevery=max(1, len(x) // 12),
             marker=MARKERS[series.style % len(MARKERS)],
             markerfacecolor="none" if series.of_paper else colour,
             markersize=6 if series.of_paper else 3.5,

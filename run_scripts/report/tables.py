@@ -131,6 +131,8 @@ def score_table(
     family = "the column" if len(blocks) == 1 else "the column with the same K"
     printed_of = "" if not beside or set(tasks) == {*ten} else ", the paper's of its printed values"
     explained = [DIFFERENCES.format(OVER[over], TESTS[test], LEVEL, family)] if significance else []
+    if significance and over == "seeds" and test == "t":
+        explained[0] += f"; [ , ]: interval of {1 - LEVEL:.0%}"
     explained += [f"Avg: mean of {', '.join(tasks)}{printed_of}; {MISSING}: no finished run, so no average either"]
     explained += [] if beside else [LEFT_OUT]
     warned = in_one_line([*warnings(scope, rows), *votes.notes])

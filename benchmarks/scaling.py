@@ -14,18 +14,16 @@ import argparse
 import sys
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from common import Settings, add_step_options, check_device, make_parser, parse, step_settings, write_json
 from step_time import Figures, find_cases, libraries, measure
 
-from preprocess.drawing import COLOURS, MARKERS, ONE_COLUMN, PANEL_HEIGHT, TWO_COLUMNS, check_image, save
+from preprocess.drawing import Panel, Point, Series, check_image, draw, save
 from preprocess.errors import InputError, command_line
 from preprocess.flags import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BASE = Settings(layers=12, batch=8, steps=2, prompt_length=5)
 AXES = {  # the name of each, its label, the values that are measured by default
@@ -75,28 +73,17 @@ def table(axis: str, points: Points) -> list[str]:
     return aligned(rows, left=(0, 1))
 
 
-def draw(base: Settings, axes: dict[str, Points]) -> Figure:
-    """Draw a row of panels for each quantity, a panel for each axis; a grey line is the base."""
-    from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
-
-    width = ONE_COLUMN if len(axes) == 1 else TWO_COLUMNS
-    figure = Figure((width, 0.75 * PANEL_HEIGHT * len(QUANTITIES) + 0.4), layout="constrained")
-    rows = figure.subplots(len(QUANTITIES), len(axes), squeeze=False, sharex="col", sharey="row")
-    for panels, (quantity, (label, _)) in zip(rows, QUANTITIES.items()):
-        for panel, (axis, points) in zip(panels, axes.items()):
-            for number, name in enumerate(points[0]["cases"]):
-                cases = {point["value"]: point["cases"][name] for point in points}
-                values = {value: case[quantity] for value, case in cases.items() if quantity in case}
-                look = f"{MARKERS[number % len(MARKERS)]}{':' if name == 'floor' else '-'}"
-                panel.plot(list(values), list(values.values()), look, color=COLOURS[number % len(COLOURS)], label=name)
-            panel.axvline(getattr(base, axis), color="0.85", linewidth=3, zorder=0)
-        panels[0].set_ylabel(label)
-    for panel, axis in zip(rows[-1], axes):
-        panel.set_xlabel(LABELS[axis])
-    for panel in rows.flat:  # shared by rows and columns, so that all lines must be there
-        panel.set(xlim=(0, None), ylim=(0, None))
-    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=2 if width == ONE_COLUMN else 4)
-    return figure
+def panels_of(axes: dict[str, Points]) -> list[Panel]:
+    """Return a row of panels for each quantity, with a panel for each axis."""
+    panels = []
+    for (quantity, (label, _)), (axis, points) in product(QUANTITIES.items(), axes.items()):
+        series = []
+        for style, name in enumerate(points[0]["cases"]):
+            cases = [(point["value"], point["cases"][name]) for point in points]
+            known = [Point(value, case[quantity]) for value, case in cases if quantity in case]
+            series.append(Series(name, known, style, dashed=name == "floor"))
+        panels.append(Panel("", LABELS[axis], label, series, whole=True, zero=True))
+    return panels
 
 
 @command_line("error", "nothing is kept")
@@ -122,7 +109,7 @@ def main() -> None:
     print(f"\n{libraries(known[next(iter(known))])}")
     write_json(args.json, {"base": asdict(base), "rounds": args.rounds, "axes": measured})
     if args.plot:
-        save(partial(draw, base, measured), args.plot)
+        save(partial(draw, panels_of(measured)), args.plot)
     if failed:
         sys.exit(f"error: {', '.join(failed)} failed, see above")
 

@@ -21,7 +21,7 @@ from .costs import count_table, methods_table, parameter_table, seconds_table
 from .figures import FIGURES
 from .paper import papers
 from .records import Results, read_results
-from .render import FORMATS, SUFFIXES, Chart, Table, draw
+from .render import FORMATS, SUFFIXES, Chart, Table
 from .scores import OVER, TESTS
 from .tables import SCORE_TABLES, compared_table, overview, score_table, transfer_table
 
@@ -129,7 +129,7 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
     if args.notes:
         table = replace(table, notes=[*table.notes, *table.more])
     if chart and out and out.suffix.lower() in IMAGES:
-        save(partial(draw, chart), out)
+        save(chart.draw, out)
         caption = [table.title, *chart.caption, *table.notes]
         write_output(out.with_suffix(".txt"), "".join(f"{escaped(line)}\n" for line in caption), "--out")
         print(f"saved: {out}", file=sys.stderr)

@@ -10,19 +10,21 @@ from functools import partial
 from operator import itemgetter
 from statistics import mean
 
+from preprocess.drawing import Panel, Point, Series
 from preprocess.errors import InputError
 
 from .choice import DIGITS, Choice, RowScores, Scope, Score, take_runs
 from .costs import trainable_counts
 from .notes import in_one_line, protocol, score_note, settings_note, warnings
-from .paper import Compared, paper, papers
+from .paper import Block, Compared, paper, papers
 from .records import PAIRS, POSITIONS, PROMPT, Results, grouped, is_prompted, kind_of
-from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table, score_text, signed_difference
+from .render import MISSING, NOTHING, Chart, Table, score_text, signed_difference
 from .scores import mean_over, mean_test, std_of_mean
 from .tables import CHOSEN_BY, LEFT_OUT, belongs_to, find_runs
 
 SHARING = ("S", "M", "L")
 INPUTS = {"layer0": "layer 0", "previous": "previous layer"}
+TEST = "mean test score (x100)"
 BARS = "error bars: the sample standard deviation over seeds of the mean over tasks; where seeds differ, there are none"
 
 
@@ -77,61 +79,65 @@ def figure_warnings(scope: Scope, more: Iterable[str] = ()) -> list[str]:
 # --- Figures 1, 3 and 9 --------------------------------------------------------------------------
 
 
+def find_rows(
+    number: int, results: Results, choice: Choice
+) -> tuple[Scope, dict[str, RowScores], tuple[str, ...], Block | None]:
+    """Return runs, scores by row, tasks, and the paper's rows of a figure; None where they do not stand beside ours."""
+    scope = take_runs(results, choice, wants=belongs_to(number), printed=paper().blocks[number][None])
+    rows, tasks = scope.rows("row"), tasks_of(scope, choice)
+    refuse_empty(results, tasks, (mean_test(row, tasks) for row in rows.values()))
+    blocks = paper().blocks[3 if number == 1 and choice.k else number]
+    return scope, rows, tasks, blocks.get(choice.k, {}) if scope.stands_beside_paper(choice) else None
+
+
 def parameter_chart(results: Results, choice: Choice) -> Chart:
     """Return Figure 1: average score against trainable parameters."""
     _, _, counts = trainable_counts(results, choice)
-    scope = take_runs(results, choice, wants=belongs_to(1), printed=paper().blocks[1][None])
-    ours, tasks, beside = scope.rows("row"), tasks_of(scope, choice), scope.stands_beside_paper(choice)
-    refuse_empty(results, tasks, (mean_test(row, tasks) for row in ours.values()))
-    block = paper().blocks[3 if choice.k else 1].get(choice.k, {}) if beside else {}
+    scope, ours, tasks, block = find_rows(1, results, choice)
     series, lines = [], []
-    for style, name in enumerate(choice.pick([*block, *ours])):
+    for style, name in enumerate(choice.pick([*(block or ()), *ours])):
         row, (trainable, _) = ours.get(name, {}), counts.get(name, (None, ""))
-        theirs = (paper().printed_count(name) if beside else None) or {}
-        papers = block[name].average(tasks, paper().tasks) if name in block else None
+        theirs = (None if block is None else paper().printed_count(name)) or {}
+        papers = block[name].average(tasks, paper().tasks) if block and name in block else None
         # A logarithmic axis cannot show 0 parameters.
         mine = known_points([trainable], [row], tasks) if trainable else []
-        printed = [Point(theirs["parameters"], papers)] if papers and theirs.get("parameters") else []
+        printed = [Point(theirs["parameters"], papers)] if papers is not None and theirs.get("parameters") else []
         series += [Series(name, mine, style), Series("" if mine else name, printed, style, of_paper=True)]
         cells = [MISSING if trainable is None else f"{trainable:,}", average_text(row, tasks)]
         of_paper = [theirs.get("printed", NOTHING), score_text(papers, unknown=NOTHING)]
-        lines.append([name, *cells, *(of_paper if beside else [])])
-    header = ["method", "trainable", "Avg", *(["paper: trainable", "paper: Avg"] if beside else [])]
-    markers = "filled: ours; hollow: the paper's, of RoBERTa-large" if beside else LEFT_OUT
+        lines.append([[name, *cells, *([] if block is None else of_paper)]])
+    header = ["method", "trainable", "Avg", *([] if block is None else ["paper: trainable", "paper: Avg"])]
+    markers = LEFT_OUT if block is None else "filled: ours; hollow: the paper's, of RoBERTa-large"
     more = [f"{markers}; heads not counted; 0 is not drawn", *protocol(scope, tasks)]
-    title, notes = "Figure 1: average score against trainable parameters", average_notes(scope, tasks)
-    panel = Panel("", "trainable parameters without the head (log scale)", series, log=True)
-    table = Table(title, 1, header, [[line] for line in lines], notes, more)
-    return Chart([panel], axis_label(tasks), table, caption(choice))
+    title = "Figure 1: average score against trainable parameters"
+    panel = Panel("", "trainable parameters without the head (log scale)", axis_label(tasks), series, log=True)
+    table = Table(title, 1, header, lines, average_notes(scope, tasks), more)
+    return Chart([panel], table, caption(choice))
 
 
 def generator_chart(results: Results, choice: Choice) -> Chart:
     """Return Figure 3: S, M and L generators, fed by layer 0 or by the previous layer."""
-    scope = take_runs(results, choice, wants=belongs_to(6), printed=paper().blocks[6][None])
-    ours, tasks, beside = scope.rows("row"), tasks_of(scope, choice), scope.stands_beside_paper(choice)
-    refuse_empty(results, tasks, (mean_test(row, tasks) for row in ours.values()))
-    block = paper().blocks[6].get(choice.k, {}) if beside else {}
-    variants = dict.fromkeys(tuple(row.split("-")[1:]) for row in choice.pick([*block, *ours]))
+    scope, ours, tasks, block = find_rows(6, results, choice)
+    variants = dict.fromkeys(tuple(row.split("-")[1:]) for row in choice.pick([*(block or ()), *ours]))
     series, groups = [], []
     for style, (size, source) in enumerate(variants):
         names = [f"{sharing}-{size}-{source}" for sharing in SHARING]
         rows = [ours.get(name, {}) for name in names]
-        mine = [mean_test(row, tasks) for row in rows]
-        papers = [block[name].average(tasks, paper().tasks) if name in block else None for name in names]
+        papers = [block[name].average(tasks, paper().tasks) if block and name in block else None for name in names]
         label = f"m = {size}, input: {INPUTS[source]}"
         printed = [Point(place, score) for place, score in enumerate(papers) if score is not None]
         series.append(Series(f"{'ours: ' * bool(block)}{label}", known_points(range(3), rows, tasks), style))
         series.append(Series(f"paper: {label}", printed, style, of_paper=True))
         lines = {"ours": [average_text(row, tasks) for row in rows]}
-        if beside:
+        if block is not None:
             lines["paper"] = [score_text(score, unknown=NOTHING) for score in papers]
-            lines["difference"] = [signed_difference(*both) for both in zip(mine, papers)]
+            lines["difference"] = [signed_difference(mean_test(row, tasks), of) for row, of in zip(rows, papers)]
         groups.append([[size, INPUTS[source], name, *cells] for name, cells in lines.items()])
     title = "Figure 3: multi-layer generators that share weights and bias (S), weights (M) or nothing (L)"
-    panel = Panel("", "sharing over layers", series, groups=SHARING)
-    more = [*([] if beside else [LEFT_OUT]), *protocol(scope, tasks)]
-    header, notes = ["m", "input", "values", *SHARING], average_notes(scope, tasks)
-    return Chart([panel], axis_label(tasks), Table(title, 3, header, groups, notes, more), caption(choice))
+    more = [*([LEFT_OUT] if block is None else []), *protocol(scope, tasks)]
+    table = Table(title, 3, ["m", "input", "values", *SHARING], groups, average_notes(scope, tasks), more)
+    panel = Panel("", "sharing over layers", axis_label(tasks), series, groups=SHARING)
+    return Chart([panel], table, caption(choice))
 
 
 def take_varying(results: Results, choice: Choice, *free: str) -> Scope:
@@ -140,10 +146,10 @@ def take_varying(results: Results, choice: Choice, *free: str) -> Scope:
     cell = itemgetter("row", "task")
     cells = grouped(scope.done, cell).items()
     vary = {name for name, runs in cells if len({tuple(run[key] for key in free) for run in runs}) > 1}
-    done, failed = ([run for run in runs if cell(run) in vary] for runs in (scope.done, scope.failed))
-    if not done:
+    if not vary:
         what = " or ".join(name.replace("_", " ") for name in free)
         raise InputError(f"{results.place}: no row has runs of a task with more than one {what}: run a sweep of them")
+    done, failed = ([run for run in runs if cell(run) in vary] for runs in (scope.done, scope.failed))
     return Scope(done, failed, scope.asked)
 
 
@@ -158,10 +164,10 @@ def length_chart(results: Results, choice: Choice) -> Chart:
         rows = [ours.get((name, length), {}) for length in lengths]
         series.append(Series(name, known_points(lengths, rows, tasks), style))
         lines.append([[name, *(average_text(row, tasks) for row in rows)]])
-    panel = Panel("", "prompt length (rows)", series, whole=True)
     header, notes, more = ["method", *map(str, lengths)], average_notes(scope, tasks), protocol(scope, tasks)
     table = Table("Figure 9: impact of prompt length", 1, header, lines, notes, more)
-    return Chart([panel], axis_label(tasks), table, caption(choice))
+    panel = Panel("", "prompt length (rows)", axis_label(tasks), series, whole=True)
+    return Chart([panel], table, caption(choice))
 
 
 # --- Figure 7: the prompt's position in downstream tasks and in supplementary training -----------
@@ -197,7 +203,7 @@ def position_chart(results: Results, choice: Choice) -> Chart:
             Series(f"{row}, {kind}", _through_best(grid, of_kind[kind], axis), rows.index(row), dashed=kind == PAIRS)
             for (row, kind), grid in grids.items()
         ]
-        panels.append(Panel(title, f"prompt position, {title[4:]}", series, whole=True))
+        panels.append(Panel(title, f"prompt position, {title[4:]}", TEST, series, whole=True))
     downstream = sorted({place[1] for grid in grids.values() for place in grid})
     groups = []
     for (row, kind), grid in grids.items():
@@ -211,7 +217,7 @@ def position_chart(results: Results, choice: Choice) -> Chart:
     notes, more = average_notes(scope, tasks, of_kinds=True), [f"{KINDS}; {HELD}", *protocol(scope, tasks)]
     table = Table("Figure 7: impact of the prompt's position", 3, header, groups, notes, more)
     said = [*caption(choice), *([KINDS] if all(of_kind.values()) else []), *([HELD] if panels[1].series else [])]
-    return Chart(panels, "mean test score (x100)", table, said, sharey=True)
+    return Chart(panels, table, said, sharey=True)
 
 
 def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis: int) -> list[Point]:
@@ -244,12 +250,12 @@ def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
             of_line = [rows.get(places.get((line, number), ""), {}) for number in numbers]
             series.append(Series(line, known_points(numbers, of_line, columns), style))
             groups.append([[line, over, *(score_text(mean_test(row, columns)) for row in of_line)]])
-        panels.append(Panel(over, spec.xlabel, series, whole=True))
+        panels.append(Panel(over, spec.xlabel, TEST, series, whole=True))
         means += [f"{over}: mean of {', '.join(columns)}"] if spec.averages else []
     header, more = ["method", "task", *map(str, numbers)], [*means, spec.xlabel, *protocol(scope, (), "")]
     notes = [f"{settings_note(scope)}, {CHOSEN_BY}", *further_notes]
     table = Table(spec.heading, 2, header, groups, notes, more)
-    return Chart(panels, "mean test score (x100)", table, [*means, BARS])
+    return Chart(panels, table, [*means, BARS])
 
 
 # --- dev scores over the updates -----------------------------------------------------------------
@@ -282,14 +288,14 @@ def curve_chart(results: Results, choice: Choice) -> Chart:
     for task in tasks:
         curves = {name: curve_of(rows[name][task]) if task in rows[name] else [] for name in names}
         series = [Series(name, curve, style) for style, (name, curve) in enumerate(curves.items())]
-        panels.append(Panel(task, "updates", series))
+        panels.append(Panel(task, "updates", "mean dev score (x100)", series))
         groups.append([[task, name, *_curve_cells(rows[name].get(task), curve)] for name, curve in curves.items()])
     how = DEV_SCORES.format(", ".join(map(str, scope.seeds)))
     silent = [f"{name} on {task}" for name, row in rows.items() for task, score in row.items() if not curve_of(score)]
     unknown = [f"no line, as validations are not on record or at other updates for each seed: {'; '.join(silent)}"]
     notes, more = [how, BEST, *figure_warnings(scope, unknown if silent else ())], [SHARED, *protocol(scope, tasks)]
     table = Table("Dev scores over the updates", 2, HEADER, groups, notes, more)
-    return Chart(panels, "mean dev score (x100)", table, caption(choice)[:-1])
+    return Chart(panels, table, caption(choice)[:-1])
 
 
 def _curve_cells(score: Score | None, curve: list[Point]) -> list[str]:

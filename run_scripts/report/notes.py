@@ -167,9 +167,9 @@ def variants_note(runs: Collection[Run], chosen: str = "") -> str:
         given = [run for run in runs if run.get(key) is not None]
         # Where only some runs have a setting, their rows are named, with the task where not on all.
         rows = {run["row"] for run in runs if run.get(key) is None}
-        places = dict.fromkeys(cell_label(run) if run["row"] in rows else run["row"] for run in given)
+        shown = dict.fromkeys(cell_label(run) if run["row"] in rows else run["row"] for run in given)
         values = f"{key.replace('_', ' ')} {distinct(given, itemgetter(key))}"
-        settings += [f"{values} ({', '.join(places)})" if rows else values] if given else []
+        settings += [f"{values} ({', '.join(shown)})" if rows else values] if given else []
     return "; ".join([*parts, *([chosen + "; ".join(settings)] if settings else [])])
 
 

@@ -6,8 +6,6 @@ import itertools
 
 import pytest
 
-from run_scripts.report.render import Chart, Panel, Point, Series, Table, draw
-
 from . import made
 from .made import report
 
@@ -40,7 +38,7 @@ def test_figure_1_score_against_parameters(tmp_path, monkeypatch):
     ]
     runs = [*of_seeds[0], *of_seeds[1], made.run("compacter", "CR", trainable=9)]
     found = report(tmp_path, runs, "--figure 1")
-    (axes,) = draw(found).axes
+    (axes,) = found.draw().axes
     assert axes.get_xscale() == "log" and axes.get_ylabel() == "mean score on 2 tasks (x100)"
     assert lines(axes, "m-idpg-phm") == [(137_232, 85)]
     # the deviation of the two seeds' means, 86 and 84, as the table says it
@@ -68,7 +66,7 @@ SINGLE, PAIRS = "s-idpg-phm, single sentences", "s-idpg-phm, pairs"
 
 
 def test_figure_7_lines_through_the_best_place(tmp_path):
-    figure = draw(report(tmp_path, positions(), "--figure 7"))
+    figure = report(tmp_path, positions(), "--figure 7").draw()
     downstream, supplementary = figure.axes
     assert not figure.get_suptitle() and figure.get_size_inches()[0] == 6.8 and len(figure.legends) == 1
     assert lines(downstream, SINGLE) == [(0, 60), (1, 61), (4, 64)]
@@ -88,29 +86,14 @@ def test_means_over_the_seeds_at_the_chosen_rate(tmp_path):
     runs += [made.run("adapter", "CR", seed, lr=1e-4, dev=10, dev_curve=curve(1.0, 2.0)) for seed in (1, 2)]
     runs += [made.run("lora", "CR", 1, dev_curve=curve(55.0, 65.0)), made.run("lora", "MR", 1)]
     found = report(tmp_path, runs, "--figure curves --tasks CR MR")
-    (cr,) = found.panels  # no empty one of MR
+    cr = found.panels[0]
     assert [(series.label, [point[:2] for point in series.points]) for series in cr.series] == [
         ("adapter", [(10, 55.0), (20, 72.0), (30, 81.0), (40, 65.0)]),
         ("lora", [(10, 55.0), (20, 65.0)]),
     ]
-    assert cr.title == "CR"
+    assert cr.title == "CR" and len(found.draw().axes) == 1  # no empty one of MR
     assert found.table.lines[0] == ["CR", "adapter", "0.001", "55.0", "72.0", "81.0", "30", "65.0", "40"]
     assert found.table.lines[-1] == ["MR", "lora", *["missing"] * 7]
     assert found.table.notes[-1].startswith(
         "no line, as validations are not on record or at other updates for each seed: lora on MR. "
     )
-
-
-@pytest.mark.parametrize(("panels", "shape"), [(1, (1, 1)), (3, (1, 3)), (4, (2, 2)), (5, (2, 3)), (7, (2, 4))])
-def test_the_legend_fills_the_cell_that_is_left(panels, shape):
-    series = [Series(str(number), [Point(0, 1.0), Point(1, 2.0)], number) for number in range(3)]
-    of_tasks = [Panel(f"task {number}", "updates", list(series)) for number in range(panels)]
-    figure = draw(Chart(of_tasks, "score", Table("", 0, [], [], [])))
-    rows, columns = figure.axes[0].get_subplotspec().get_gridspec().get_geometry()
-    assert (rows, columns) == shape
-    drawn = [axes for axes in figure.axes if axes.containers]
-    assert len(drawn) == panels and [axes.get_ylabel() for axes in drawn] == [
-        "" if number % columns else "score" for number in range(panels)
-    ]
-    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes if axes.get_legend())]
-    assert len(legends) == (panels > 1) and not (figure.legends and panels in (5, 7))

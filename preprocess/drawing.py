@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -27,7 +26,8 @@ GROUP = 0.8  # share of the room between two groups of bars
 UNLABELLED = "_"  # matplotlib's name of what has none
 LINE = 0.15  # inches, of a legend
 LABEL = 5.5  # points: the size of labels beside points
-ANGLES = (0, 30, -30, 60, -60, 180, 150, -150, 120, -120, 90, -90)  # of a label to its point, best first
+ANGLES = np.radians((0, 30, -30, 60, -60, 180, 150, -150, 120, -120, 90, -90))  # of labels to points, best first
+TOWARDS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 LEADER = {"arrowstyle": "-", "linewidth": 0.3, "shrinkA": 0, "shrinkB": 2}  # line to a label that is further off
 LABELLED = 14  # lines of a legend in an empty cell, at most
 DODGE = 2.0  # points between the error bars of two rows at one place
@@ -35,7 +35,7 @@ STYLE: dict[Any, Any] = {
     **{"font.size": 7, "axes.titlesize": 7, "axes.linewidth": 0.5, "lines.linewidth": 0.9, "lines.markersize": 3.5},
     **{"axes.grid": True, "axes.axisbelow": True, "grid.alpha": 0.3, "grid.linewidth": 0.4, "legend.frameon": False},
     **{"legend.handlelength": 1.6, "legend.columnspacing": 1, "legend.fontsize": 6.5},
-    **{"axes.spines.top": False, "axes.spines.right": False, "figure.constrained_layout.use": True},
+    **{"axes.spines.top": False, "axes.spines.right": False},
     # text stays text, which is small and can be searched; the same figure gives the same bytes
     **{"svg.fonttype": "none", "svg.hashsalt": "fairseq_idpg", "pdf.fonttype": 42},
 }
@@ -118,9 +118,15 @@ class Panel:
 
 
 def draw(panels: Sequence[Panel], sharey: bool = False) -> Figure:
-    """Draw panels side by side at a paper's size, with labels beside points, or one legend for all panels."""
+    """Draw panels side by side at a paper's size, with labels beside points, or one legend for all panels.
+
+    Panels without points are left out; raises InputError if all are.
+    """
     from matplotlib.figure import Figure  # without pyplot there is neither a window nor global state
 
+    panels = [panel for panel in panels if panel.series]
+    if not panels:
+        raise InputError("the figure has no points: run what its table lacks first")
     # Two by two, three or four beside each other: at most the end of the last row is empty, and has the legend.
     columns = 2 if len(panels) == 4 else 4 if len(panels) in (7, 8) or len(panels) > 9 else min(3, len(panels))
     rows, width = -(-len(panels) // columns), ONE_COLUMN if columns == 1 else TWO_COLUMNS
@@ -142,7 +148,9 @@ def draw(panels: Sequence[Panel], sharey: bool = False) -> Figure:
     empty = [*cells.flat][len(panels) :]
     for axes in empty:
         axes.axis("off")
-    if len(panels) == 1 and _label(cells[0, 0], panels[0], drawn):
+    # Among many points without lines a label would not say which of them are its own.
+    scattered = panels[0].groups and len(panels[0].series) > 3
+    if len(panels) == 1 and not scattered and _label(cells[0, 0], panels[0], drawn):
         return figure
     if empty and len(handles) <= LABELLED:
         empty[0].legend([*handles.values()], [*handles], loc="center left")
@@ -161,8 +169,10 @@ def _paint(axes: Any, panel: Panel) -> list[Any]:
     for number, series in enumerate(panel.series):
         x, y, std = zip(*series.points)
         colour = COLOURS[series.style % len(COLOURS)]
-        aside = 0 if panel.log or not any(std) else DODGE * (1 + 2 * bool(panel.groups))
-        shift = ScaledTranslation(aside * (number - (len(panel.series) - 1) / 2) / 72, 0, axes.figure.dpi_scale_trans)
+        # Side by side where error bars would cover each other, ours and the paper's at one place.
+        aside = 3 * DODGE if panel.groups else 0 if panel.log or not any(std) else DODGE
+        place, last = (series.style, panel.series[-1].style) if panel.groups else (number, len(panel.series) - 1)
+        shift = ScaledTranslation(aside * (place - last / 2) / 72, 0, axes.figure.dpi_scale_trans)
         bars = axes.errorbar(
             x,
             y,
@@ -210,23 +220,27 @@ def _label(axes: Any, panel: Panel, drawn: Sequence[Any]) -> bool:
         taken = [box for series, line in downwards for box in _boxes(series, line, point)]
         inside, texts = axes.get_window_extent(), []
         for series, line in (each for each in downwards if each[0].label):
-            end, how = series.points[-1][:2], {"xycoords": line.get_transform(), "textcoords": "offset points"}
-            colour = [0.75 * part for part in to_rgb(line.get_color())]
-            how |= {"color": colour, "fontsize": LABEL, "va": "bottom", "arrowprops": {**LEADER, "color": colour}}
+            end, colour = series.points[-1][:2], [0.75 * part for part in to_rgb(line.get_color())]
+            how = {"xycoords": line.get_transform(), "textcoords": "offset points", "va": "bottom"}
+            how |= {"color": colour, "fontsize": LABEL, "arrowprops": {**LEADER, "color": colour}}
             texts.append(axes.annotate(series.label, end, (0, 0), **how))
-            at, size = line.get_transform().transform(end), Text.get_window_extent(texts[-1])
-            for distance, angle in itertools.product(range(4, furthest + 1, 4), ANGLES):
-                towards = np.array([math.cos(math.radians(angle)), math.sin(math.radians(angle))])
-                corner = at + distance * point * towards - (1 - towards) / 2 * size.size
-                box = Bbox([corner, corner + size.size])
-                fits = inside.contains(*box.min) and inside.contains(*box.max)
-                if fits and not any(box.overlaps(other) for other in taken):
-                    texts[-1].set_position((corner - at) / point)
-                    texts[-1].arrow_patch.set_visible(distance > 8)
-                    taken.append(box)
-                    break
-            else:
+            at, size = line.get_transform().transform(end), Text.get_window_extent(texts[-1]).size
+            places = (
+                (distance, Bbox([corner, corner + size]))
+                for distance, towards in itertools.product(range(4, furthest + 1, 4), TOWARDS)
+                for corner in [at + distance * point * towards - (1 - towards) / 2 * size]
+            )
+            free = (
+                (distance, box)
+                for distance, box in places
+                if inside.contains(*box.min) and inside.contains(*box.max) and not box.count_overlaps(taken)
+            )
+            distance, box = next(free, (0, None))
+            if box is None:
                 break
+            texts[-1].set_position((box.min - at) / point)
+            texts[-1].arrow_patch.set_visible(distance > 8)
+            taken.append(box)
         else:
             return True
         for text in texts:
@@ -243,7 +257,8 @@ def _boxes(series: Series, line: Any, point: float) -> Iterator[Any]:
     for each in series.points:
         at = line.get_transform().transform(each[:2])
         half = line.get_transform().transform((each.x, each.y + (each.std or 0)))[1] - at[1]
-        yield Bbox([at - (2 * point, max(half, 2 * point)), at + (2 * point, max(half, 2 * point))])
+        marker = (line.get_markersize() + 0.5) / 2 * point
+        yield Bbox([at - (marker, max(half, marker)), at + (marker, max(half, marker))])
         if last is not None and line.get_linestyle() != "None":
             steps = [last + (at - last) * step / 40 for step in range(40)]
             yield from (Bbox([step - point / 2, step + point / 2]) for step in steps)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from preprocess.drawing import IMAGES, save
@@ -124,14 +125,18 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
 
 
 def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
-    """Print or save a table; save an image, and with --format print its numbers."""
-    table, chart, out = (made.table, made, args.out) if isinstance(made, Chart) else (made, None, args.out)
+    """Print or save a table; save an image with its caption, and with --format print its numbers."""
+    table, out = made.table if isinstance(made, Chart) else made, args.out
     if args.notes:
         table = replace(table, notes=[*table.notes, *table.more])
-    if chart and out and out.suffix.lower() in IMAGES:
-        save(chart.draw, out)
-        caption = [table.title, *chart.caption, *table.notes]
-        write_output(out.with_suffix(".txt"), "".join(f"{escaped(line)}\n" for line in caption), "--out")
+
+    def write(path: Path, text: str | list[str]) -> None:
+        whole = text if isinstance(text, str) else "".join(f"{escaped(line)}\n" for line in text)
+        write_output(path, whole, "--out")
+
+    if isinstance(made, Chart) and out and out.suffix.lower() in IMAGES:
+        save(made.draw, out)
+        write(out.with_suffix(".txt"), [table.title, *made.caption, *table.notes])
         print(f"saved: {out}", file=sys.stderr)
         if args.format is None:
             return
@@ -139,17 +144,14 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
     form = args.format or SUFFIXES.get(out.suffix.lower() if out else "", "terminal")
     if form == "csv":
         print("\n".join([table.title, *table.notes]), file=sys.stderr)
-    text = FORMATS[form](table)
     if out is None:
-        print(text, end="")
-    else:
-        if (
-            form == "latex" and out.suffix
-        ):  # notes beside the table; a device such as /dev/stdout has no place beside it
-            write_output(out.with_suffix(".notes.txt"), "".join(f"{escaped(note)}\n" for note in table.notes), "--out")
-            text = FORMATS[form](replace(table, notes=[]))
-        write_output(out, text, "--out")
-        print(f"saved: {out}", file=sys.stderr)
+        print(FORMATS[form](table), end="")
+        return
+    if form == "latex" and out.suffix:  # notes beside the table; a device such as /dev/stdout has no place beside it
+        write(out.with_suffix(".notes.txt"), table.notes)
+        table = replace(table, notes=[])
+    write(out, FORMATS[form](table))
+    print(f"saved: {out}", file=sys.stderr)
 
 
 @command_line("run_scripts")

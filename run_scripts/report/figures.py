@@ -5,6 +5,7 @@ All of them raise InputError as ``take_runs`` does.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
@@ -188,9 +189,9 @@ def position_chart(results: Results, choice: Choice) -> Chart:
     choice.pick(run["row"] for run in scope.done)
     tasks = tasks_of(scope, choice)
     grids: dict[tuple[str, str], dict[Place, RowScores]] = {}
-    for kind in POSITIONS:
-        part = Scope([run for run in scope.done if kind_of(run["task"]) == kind], scope.failed)
-        for (row, *place), of_place in part.rows("row", "supplementary_position", "position").items():
+    scores = scope.rows("row", "supplementary_position", "position")
+    for kind, ((row, *place), of_place) in itertools.product(POSITIONS, scores.items()):
+        if any(kind_of(task) == kind for task in of_place):
             grids.setdefault((row, kind), {})[(place[0], place[1])] = of_place
     of_kind = {kind: [task for task in tasks if kind_of(task) == kind] for kind in POSITIONS}
     refuse_empty(
@@ -224,9 +225,7 @@ def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis:
     """Return (position, score) along an axis through the place with the best dev score; of equal ones, the first."""
     devs = {place: mean_over({task: score.dev for task, score in row.items()}, tasks) for place, row in grid.items()}
     known = {place: round(dev, DIGITS) for place, dev in devs.items() if dev is not None}
-    if not known:
-        return []
-    best = min(known, key=lambda place: (-known[place], _order(place)))
+    best = min(known, key=lambda place: (-known[place], _order(place)), default=(None, -1))
     through = {place[axis]: row for place, row in grid.items() if place[1 - axis] == best[1 - axis]}
     positions = sorted(position for position in through if position is not None)
     return known_points(positions, map(through.__getitem__, positions), tasks)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tabulate import tabulate
 
 from preprocess.drawing import Panel, draw
-from preprocess.errors import InputError, escaped, shown
+from preprocess.errors import escaped, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,7 +147,7 @@ SUFFIXES = {".md": "markdown", ".tex": "latex", ".csv": "csv"}  # of --out -> de
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure, and its numbers as a table with the same title and notes; panels without points are left out."""
+    """A figure, and its numbers as a table with the same title and notes."""
 
     panels: Sequence[Panel]
     table: Table
@@ -155,7 +155,4 @@ class Chart:
     sharey: bool = False
 
     def draw(self) -> Figure:
-        panels = [panel for panel in self.panels if panel.series]
-        if not panels:
-            raise InputError(f"{self.table.title} has no points: run the rows of its table first")
-        return draw(panels, sharey=self.sharey)
+        return draw(self.panels, sharey=self.sharey)

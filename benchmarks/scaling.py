@@ -13,19 +13,19 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict, replace
-from importlib.util import find_spec
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from common import Settings, add_step_options, check_device, make_parser, parse, step_settings, write_json
 from step_time import Figures, find_cases, libraries, measure
 
+from preprocess.drawing import Panel, Point, Series, check_image, draw, save
 from preprocess.errors import InputError, command_line
 from preprocess.flags import aligned
-from preprocess.writing import new_file
 
 BASE = Settings(layers=12, batch=8, steps=2, prompt_length=5)
-FORMATS = (".png", ".svg", ".pdf")
 AXES = {  # the name of each, its label, the values that are measured by default
     "prompt-length": ("prompt length (rows)", (1, 5, 20, 50)),
     "layers": ("depth (layers)", (4, 8, 12, 24)),
@@ -47,8 +47,8 @@ def parse_options() -> argparse.Namespace:
     add("--cases", nargs="+", action="extend", metavar="CASE", help=f"default: {' '.join(CASES)}")
     add("--plot", type=Path, metavar="FILE", help="draw time and memory along each axis: .png, .svg or .pdf")
     args = parse(parser)
-    if args.plot and (args.plot.suffix not in FORMATS or find_spec("matplotlib") is None):
-        raise InputError(f"--plot {args.plot}: name a file that ends in {', '.join(FORMATS)}; it needs matplotlib")
+    if args.plot:
+        check_image(args.plot, "--plot")
     return args
 
 
@@ -73,26 +73,17 @@ def table(axis: str, points: Points) -> list[str]:
     return aligned(rows, left=(0, 1))
 
 
-def draw(base: Settings, axes: dict[str, Points], path: Path) -> None:
-    """Draw a row of panels for each quantity, a panel for each axis; the file is there completely or not at all."""
-    from matplotlib import rc_context, style
-    from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
-
-    # colours that are told apart with any colour vision; letters of an .svg, not their outlines
-    with style.context("tableau-colorblind10"), rc_context({"svg.fonttype": "none"}), new_file(path) as work:
-        figure = Figure((max(8.0, 4.2 * len(axes)), 8.0), layout="constrained")  # inches
-        for panels, quantity in zip(figure.subplots(2, len(axes), squeeze=False), QUANTITIES):
-            for panel, (axis, points) in zip(panels, axes.items()):
-                for name in points[0]["cases"]:
-                    cases = {point["value"]: point["cases"][name] for point in points}
-                    values = {value: case[quantity] for value, case in cases.items() if quantity in case}
-                    panel.plot(list(values), list(values.values()), ".:" if name == "floor" else ".-", label=name)
-                panel.axvline(getattr(base, axis), color="0.85", linewidth=4, zorder=0)
-                panel.set(xlabel=LABELS[axis], ylabel=QUANTITIES[quantity][0], xlim=(0, None), ylim=(0, None))
-                panel.grid(axis="y", color="0.9")
-        figure.suptitle(f"Time and peak memory of a training step; base (grey): {base}", fontsize=9)
-        figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-        figure.savefig(work, dpi=150)
+def panels_of(axes: dict[str, Points]) -> list[Panel]:
+    """Return a row of panels for each quantity, with a panel for each axis."""
+    panels = []
+    for (quantity, (label, _)), (axis, points) in product(QUANTITIES.items(), axes.items()):
+        series = []
+        for style, name in enumerate(points[0]["cases"]):
+            cases = [(point["value"], point["cases"][name]) for point in points]
+            known = [Point(value, case[quantity]) for value, case in cases if quantity in case]
+            series.append(Series(name, known, style, dashed=name == "floor"))
+        panels.append(Panel("", LABELS[axis], label, series, whole=True, zero=True))
+    return panels
 
 
 @command_line("error", "nothing is kept")
@@ -118,7 +109,7 @@ def main() -> None:
     print(f"\n{libraries(known[next(iter(known))])}")
     write_json(args.json, {"base": asdict(base), "rounds": args.rounds, "axes": measured})
     if args.plot:
-        draw(base, measured, args.plot)
+        save(partial(draw, panels_of(measured)), args.plot)
     if failed:
         sys.exit(f"error: {', '.join(failed)} failed, see above")
 

@@ -4,22 +4,28 @@ Lengths are in tokens of the model's vocabulary, without ``</s>``. The table als
 that stand in the training data, and lines below it those that stand in another of the folders.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .data_folder import DataFolder, check_split, class_counts
+from .drawing import ONE_COLUMN, PANEL_HEIGHT, TWO_COLUMNS, check_image, draw_bars, save
 from .encoders import folder_encoder, load_encoder
 from .errors import InputError, escaped, shown
 from .flags import aligned, named_path
 from .tasks import MAX_POSITIONS
-from .writing import check_apart, check_replaces_nothing, new_file, write_output
+from .writing import check_apart, check_replaces_nothing, write_output
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Sentence = str | bytes
 Compared = dict[str, list[tuple[Sentence, ...]]]  # split -> examples
@@ -30,8 +36,6 @@ COLUMNS = (  # of the table
     *("sentence", "mean", "95%", "max", "1st - 2nd", f"> {MAX_POSITIONS}"),
 )
 NAMES = (0, 1, 4)  # of the columns, those without numbers
-COLOURS = ("#4477aa", "#ee9944")  # told apart by colour-blind readers and in grey
-BAR = 0.38
 SMALLEST_RANGE = 1.0  # of length differences, in tokens: a hundredth of a token should not look large
 EXAMPLE = "example: python -m preprocess stats data/RTE-bin data/CR-bin --plot lengths.png"
 
@@ -145,69 +149,42 @@ def labels_text(labels: dict[str, Any] | None) -> str:
     return ", ".join(f"{shown(name)}: {share:.1%}" for name, share in labels["classes"].items())
 
 
-def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
-    """Save a plot of what ``describe_folder`` says of each folder; the suffix decides the format.
+def draw(folders: dict[str, dict[str, Any]]) -> Figure:
+    """Draw what ``describe_folder`` says of each folder.
 
-    The left panel has a bar for each sentence of the training set, or of the first split where there is none. The right
-    one has bars of both sets: the paper's 0.6 of MRPC is that of the validation set (0.64 in words).
+    The upper panel has a bar for each sentence of the training set, or of the first split where there is none. The
+    lower one has bars of both sets of pairs: the paper's 0.6 of MRPC is that of the validation set (0.64 in words).
     """
-    try:
-        from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
-    except ImportError:
-        raise InputError("--plot needs matplotlib: pip install matplotlib, or leave it out") from None
-    figure = Figure(figsize=(max(10.0, 4.0 + 1.6 * len(folders)), 4.5), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    left.set(title="Mean sentence length, training set", ylabel="tokens per sentence", xlabel="data set")
+    from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
+
     means = {}
     for name, folder in folders.items():
         split = TRAIN if TRAIN in folder["splits"] else next(iter(folder["splits"]))
         lengths = folder["splits"][split]["lengths"]
         means[name if split == TRAIN else f"{name} ({split})"] = [facts["mean"] if facts else None for facts in lengths]
-    draw_bars(left, list(means.values()), ("first or only sentence", "second sentence"), "%.1f")
-    name_places(left, list(means))
-
-    right.set(title="First less second sentence of pairs", xlabel="data set of pairs")
-    right.set_ylabel("mean length difference, tokens")
     pairs = {name: folder["splits"] for name, folder in folders.items() if folder["pairs"]}
+    rows = 1 + bool(pairs)
+    width = ONE_COLUMN if len(folders) <= 5 else TWO_COLUMNS
+    figure = Figure(figsize=(width, PANEL_HEIGHT * rows), layout="constrained")
+    upper, *lower = figure.subplots(rows, 1, squeeze=False)[:, 0]
+    upper.set_ylabel("tokens per sentence, mean")
+    drawn = draw_bars(upper, [*means.values()], [*means], "%.1f")
     if pairs:
+        place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "ncols": 2}
+        upper.legend(drawn, ("first or only sentence", "second sentence"), **place)
         differences = [[difference(splits, split) for split in (TRAIN, "valid")] for splits in pairs.values()]
-        draw_bars(right, differences, ("training set", "validation set"), "%+.2f")
-        low, high = right.get_ylim()
-        right.set_ylim(min(low, -SMALLEST_RANGE), max(high, SMALLEST_RANGE))
-        right.axhline(0, color="black", linewidth=0.8)
-        name_places(right, list(pairs))
-    else:
-        right.set(xticks=[], yticks=[])
-        right.text(0.5, 0.5, "no sentence pairs among these data sets", ha="center", transform=right.transAxes)
-    with new_file(path) as work:
-        figure.savefig(work, dpi=150)
+        drawn = draw_bars(lower[0], differences, [*pairs], "%+.2f")
+        lower[0].legend(drawn, ("training set", "validation set"), **place)
+        lower[0].set_ylabel("first less second sentence")
+        low, high = lower[0].get_ylim()
+        lower[0].set_ylim(min(low, -SMALLEST_RANGE), max(high, SMALLEST_RANGE))
+        lower[0].axhline(0, color="black", linewidth=0.5)
+    return figure
 
 
 def difference(splits: dict[str, dict[str, Any]], split: str) -> float | None:
     value = splits.get(split, {}).get("difference")
     return None if value is None else round(value, 2) + 0  # adding 0 makes -0.0 positive
-
-
-def draw_bars(axes: Any, values: Sequence[Sequence[float | None]], labels: Sequence[str], number: str) -> None:
-    """Draw bars side by side at each place, one for each value that is not None, and a legend of their colours."""
-    for kind, label in enumerate(labels):
-        bars = [
-            (place + BAR * (kind - (len(group) - 1) / 2), group[kind])
-            for place, group in enumerate(values)
-            if kind < len(group) and group[kind] is not None
-        ]
-        if bars:
-            drawn = axes.bar(*zip(*bars), width=BAR, color=COLOURS[kind], label=label)
-            axes.bar_label(drawn, fmt=number, fontsize=8, padding=2)
-    axes.margins(y=0.3)
-    if axes.containers:
-        axes.legend(loc="upper right", fontsize=8)
-
-
-def name_places(axes: Any, names: list[str]) -> None:
-    crowded = len(names) > 4 or max(map(len, names)) > 12
-    axes.set_xticks(range(len(names)), names, rotation=30 if crowded else 0, ha="right" if crowded else "center")
-    axes.set_xlim(-0.7, len(names) - 0.3)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -223,6 +200,8 @@ def main(argv: Sequence[str]) -> None:
     names = [path.resolve().name for path in paths]
     # folders by their names without -bin, or by their paths where two have the same name
     named = {n.removesuffix("-bin") if names.count(n) == 1 else str(path): path for n, path in zip(names, paths)}
+    if args.plot:
+        check_image(args.plot, "--plot")
     if args.json:
         check_replaces_nothing(args.json, "--json", {"DIR": args.data})
         if args.plot:
@@ -247,5 +226,5 @@ def main(argv: Sequence[str]) -> None:
         write_output(args.json, json.dumps(folders, indent=2) + "\n", "--json")
         print(f"numbers saved: {args.json}")
     if args.plot:
-        save_plot(folders, args.plot)
+        save(partial(draw, folders), args.plot)
         print(f"plot saved: {args.plot}")

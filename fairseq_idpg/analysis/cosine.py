@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,10 +24,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from preprocess.data_folder import DataFolder
+from preprocess.drawing import ONE_COLUMN, PANEL_HEIGHT, TWO_COLUMNS, check_image, draw_bars, save
 from preprocess.flags import aligned
-from preprocess.stats import draw_bars
 from preprocess.tasks import TASKS
-from preprocess.writing import check_apart, check_output, check_replaces_nothing, new_file, write_output
+from preprocess.writing import check_apart, check_output, check_replaces_nothing, write_output
 
 from ..errors import InputError
 from ..inference.load import LoadedModel, load_trained, load_untrained
@@ -178,17 +179,15 @@ def bar_figure(results: dict[str, Any]) -> Any:
     """Return one panel for each k; in each group a bar for each model."""
     from matplotlib.figure import Figure  # without pyplot: no window, no global state
 
-    models = results["models"]
-    names = [model["name"] for model in models]
-    tops = list(models[0]["top"])
-    figure = Figure(figsize=(4.2 * len(tops), 3.8), layout="constrained")
-    for axes, k in zip(figure.subplots(1, len(tops), squeeze=False)[0], tops):
-        draw_bars(axes, list(zip(*(model["top"][k] for model in models))), names, "%d")
-        title = f"top {k} of {results['pairs']:,} pairs by cosine"
-        axes.set(title=title, xlabel="gold score", ylabel="number of pairs")
-        axes.set_xticks(range(len(results["groups"])), results["groups"])
+    models, tops = results["models"], list(results["models"][0]["top"])
+    figure = Figure(figsize=(ONE_COLUMN if len(tops) == 1 else TWO_COLUMNS, PANEL_HEIGHT), layout="constrained")
+    panels = figure.subplots(1, len(tops), squeeze=False, sharey=True)[0]
+    for axes, k in zip(panels, tops):
+        drawn = draw_bars(axes, list(zip(*(model["top"][k] for model in models))), results["groups"], "%d")
+        axes.set(title=f"top {k} of {results['pairs']:,} pairs", xlabel="gold score")
         axes.yaxis.get_major_locator().set_params(integer=True)
-        axes.legend(loc="upper left", fontsize=8)  # the highest bars stand on the right
+    panels[0].set_ylabel("number of pairs")
+    figure.legend(drawn, [model["name"] for model in models], loc="outside lower center", ncols=len(models))
     return figure
 
 
@@ -198,10 +197,8 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
     for option, value, most in (*limits, ("--batch-size", args.batch_size, LARGEST)):
         if not 1 <= value <= most:
             raise InputError(f"{option} {value}, with {pairs} pairs in {args.data} {args.split}: give 1 to {most}")
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    if args.out and args.out.suffix[1:].lower() not in FigureCanvasBase.filetypes:
-        raise InputError(f"--out {args.out}: matplotlib writes no such files: name a .png, .svg or .pdf file")
+    if args.out:
+        check_image(args.out, "--out")
     if args.out and args.json:
         check_apart("--out", args.out, "--json", args.json)
     read = {
@@ -251,6 +248,5 @@ def run(args: argparse.Namespace) -> None:
         write_output(args.json, f"{json.dumps(results)}\n", "--json")
         print(f"numbers saved: {args.json}")
     if args.out:
-        with new_file(args.out) as work:
-            bar_figure(results).savefig(work, dpi=150)
+        save(partial(bar_figure, results), args.out)
         print(f"plot saved: {args.out}")

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from preprocess.drawing import IMAGES, save
 from preprocess.errors import InputError, command_line, escaped
 from preprocess.flags import flag_name, named_path
 from preprocess.tasks import find_task
-from preprocess.writing import check_replaces_nothing, new_file, write_output
+from preprocess.writing import check_replaces_nothing, write_output
 
 from ..run.records import results_file
 from .choice import Choice, add_choice_options
@@ -20,11 +22,10 @@ from .costs import count_table, methods_table, parameter_table, seconds_table
 from .figures import FIGURES
 from .paper import papers
 from .records import Results, read_results
-from .render import FORMATS, SUFFIXES, Chart, Table, save
+from .render import FORMATS, SUFFIXES, Chart, Table
 from .scores import OVER, TESTS
 from .tables import SCORE_TABLES, compared_table, overview, score_table, transfer_table
 
-IMAGES = (".png", ".svg", ".pdf")
 TEXTS = (".txt", *SUFFIXES)
 TABLES: dict[int | str, Callable[[Results, Choice], Table]] = {  # besides those of IDPG's scores
     2: count_table,
@@ -72,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
     add("--voting", action="store_true", help="add the scores of the votes of all seeds")
     add("--significance", metavar="ROW", action="append", help="add differences to this row, with p; may be repeated")
     add("--significance-test", choices=TESTS, help="test that gives p (default: t, the paired t-test)")
-    add("--significance-over", choices=OVER, help="pairs: the same task and seed (runs, the default) or task (tasks)")
+    add("--significance-over", choices=OVER, help="pairs: the same task and seed (runs, the default), task, or seed")
     add("--notes", action="store_true", help="print all notes, not the first three lines alone")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
     runs.add_argument("--seeds", metavar="S", type=int, **several, help="default: all, of which a row may lack some")
@@ -124,15 +125,18 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
 
 
 def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
-    """Print or save a table; save an image, and with --format print its numbers."""
-    table, chart, out = (made.table, made, args.out) if isinstance(made, Chart) else (made, None, args.out)
+    """Print or save a table; save an image with its caption, and with --format print its numbers."""
+    table, out = made.table if isinstance(made, Chart) else made, args.out
     if args.notes:
         table = replace(table, notes=[*table.notes, *table.more])
-    if chart and out and out.suffix.lower() in IMAGES:
-        with new_file(out) as work:
-            save(chart, work)
-        caption = [table.title, *table.notes]
-        write_output(out.with_suffix(".txt"), "".join(f"{escaped(line)}\n" for line in caption), "--out")
+
+    def write(path: Path, text: str | list[str]) -> None:
+        whole = text if isinstance(text, str) else "".join(f"{escaped(line)}\n" for line in text)
+        write_output(path, whole, "--out")
+
+    if isinstance(made, Chart) and out and out.suffix.lower() in IMAGES:
+        save(made.draw, out)
+        write(out.with_suffix(".txt"), [table.title, *made.caption, *table.notes])
         print(f"saved: {out}", file=sys.stderr)
         if args.format is None:
             return
@@ -140,17 +144,14 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
     form = args.format or SUFFIXES.get(out.suffix.lower() if out else "", "terminal")
     if form == "csv":
         print("\n".join([table.title, *table.notes]), file=sys.stderr)
-    text = FORMATS[form](table)
     if out is None:
-        print(text, end="")
-    else:
-        if (
-            form == "latex" and out.suffix
-        ):  # notes beside the table; a device such as /dev/stdout has no place beside it
-            write_output(out.with_suffix(".notes.txt"), "".join(f"{escaped(note)}\n" for note in table.notes), "--out")
-            text = FORMATS[form](replace(table, notes=[]))
-        write_output(out, text, "--out")
-        print(f"saved: {out}", file=sys.stderr)
+        print(FORMATS[form](table), end="")
+        return
+    if form == "latex" and out.suffix:  # notes beside the table; a device such as /dev/stdout has no place beside it
+        write(out.with_suffix(".notes.txt"), table.notes)
+        table = replace(table, notes=[])
+    write(out, FORMATS[form](table))
+    print(f"saved: {out}", file=sys.stderr)
 
 
 @command_line("run_scripts")

@@ -5,25 +5,28 @@ All of them raise InputError as ``take_runs`` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from statistics import mean
-from typing import Any
 
+from preprocess.drawing import Panel, Point, Series
 from preprocess.errors import InputError
 
 from .choice import DIGITS, Choice, RowScores, Scope, Score, take_runs
 from .costs import trainable_counts
 from .notes import in_one_line, protocol, score_note, settings_note, warnings
-from .paper import Compared, paper, papers
-from .records import PAIRS, POSITIONS, PROMPT, Results, grouped, is_prompted, kind_of, task_label
-from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table, score_text, signed_difference
+from .paper import Block, Compared, paper, papers
+from .records import PAIRS, POSITIONS, PROMPT, Results, grouped, is_prompted, kind_of
+from .render import MISSING, NOTHING, Chart, Table, score_text, signed_difference
 from .scores import mean_over, mean_test, std_of_mean
 from .tables import CHOSEN_BY, LEFT_OUT, belongs_to, find_runs
 
 SHARING = ("S", "M", "L")
 INPUTS = {"layer0": "layer 0", "previous": "previous layer"}
+TEST = "mean test score (x100)"
+BARS = "error bars: the sample standard deviation over seeds of the mean over tasks; where seeds differ, there are none"
 
 
 # --- parts of several figures --------------------------------------------------------------------
@@ -45,12 +48,19 @@ def average_text(row: RowScores, tasks: Collection[str]) -> str:
     return score_text(mean_test(row, tasks), std_of_mean(row, tasks))
 
 
-def axis_label(tasks: Collection[str]) -> str:
-    return f"mean test score {f'over {len(tasks)} tasks' if len(tasks) > 1 else 'on ' + ''.join(tasks)} (x100)"
+def axis_label(tasks: Sequence[str]) -> str:
+    return f"mean {f'score on {len(tasks)} tasks' if len(tasks) > 1 else f'test score on {tasks[0]}'} (x100)"
 
 
-def known_points(places: Iterable[Any], scores: Iterable[float | None]) -> list[Point]:
-    return [(place, score) for place, score in zip(places, scores) if score is not None]
+def known_points(places: Iterable[float], rows: Iterable[RowScores], tasks: Collection[str]) -> list[Point]:
+    """Return the means over tasks that are known, with their deviations over the seeds."""
+    found = ((place, mean_test(row, tasks), std_of_mean(row, tasks)) for place, row in zip(places, rows))
+    return [Point(place, score, std) for place, score, std in found if score is not None]
+
+
+def caption(choice: Choice) -> list[str]:
+    """Return what the caption says besides the notes: K, and what error bars are."""
+    return [*([f"K = {choice.k}"] if choice.k else []), BARS]
 
 
 def average_notes(scope: Scope, tasks: Collection[str], of_kinds: bool = False) -> list[str]:
@@ -70,62 +80,65 @@ def figure_warnings(scope: Scope, more: Iterable[str] = ()) -> list[str]:
 # --- Figures 1, 3 and 9 --------------------------------------------------------------------------
 
 
+def find_rows(
+    number: int, results: Results, choice: Choice
+) -> tuple[Scope, dict[str, RowScores], tuple[str, ...], Block | None]:
+    """Return runs, scores by row, tasks, and the paper's rows of a figure; None where they do not stand beside ours."""
+    scope = take_runs(results, choice, wants=belongs_to(number), printed=paper().blocks[number][None])
+    rows, tasks = scope.rows("row"), tasks_of(scope, choice)
+    refuse_empty(results, tasks, (mean_test(row, tasks) for row in rows.values()))
+    blocks = paper().blocks[3 if number == 1 and choice.k else number]
+    return scope, rows, tasks, blocks.get(choice.k, {}) if scope.stands_beside_paper(choice) else None
+
+
 def parameter_chart(results: Results, choice: Choice) -> Chart:
     """Return Figure 1: average score against trainable parameters."""
     _, _, counts = trainable_counts(results, choice)
-    scope = take_runs(results, choice, wants=belongs_to(1), printed=paper().blocks[1][None])
-    ours, tasks, beside = scope.rows("row"), tasks_of(scope, choice), scope.stands_beside_paper(choice)
-    refuse_empty(results, tasks, (mean_test(row, tasks) for row in ours.values()))
-    block = paper().blocks[3 if choice.k else 1].get(choice.k, {}) if beside else {}
+    scope, ours, tasks, block = find_rows(1, results, choice)
     series, lines = [], []
-    for style, name in enumerate(choice.pick([*block, *ours])):
+    for style, name in enumerate(choice.pick([*(block or ()), *ours])):
         row, (trainable, _) = ours.get(name, {}), counts.get(name, (None, ""))
-        theirs = (paper().printed_count(name) if beside else None) or {}
-        papers = block[name].average(tasks, paper().tasks) if name in block else None
-        mine, printed = _point(trainable, mean_test(row, tasks)), _point(theirs.get("parameters"), papers)
+        theirs = (None if block is None else paper().printed_count(name)) or {}
+        papers = block[name].average(tasks, paper().tasks) if block and name in block else None
+        # A logarithmic axis cannot show 0 parameters.
+        mine = known_points([trainable], [row], tasks) if trainable else []
+        printed = [Point(theirs["parameters"], papers)] if papers is not None and theirs.get("parameters") else []
         series += [Series(name, mine, style), Series("" if mine else name, printed, style, of_paper=True)]
         cells = [MISSING if trainable is None else f"{trainable:,}", average_text(row, tasks)]
         of_paper = [theirs.get("printed", NOTHING), score_text(papers, unknown=NOTHING)]
-        lines.append([name, *cells, *(of_paper if beside else [])])
-    header = ["method", "trainable", "Avg", *(["paper: trainable", "paper: Avg"] if beside else [])]
-    markers = "filled: ours; hollow: the paper's, of RoBERTa-large" if beside else LEFT_OUT
+        lines.append([[name, *cells, *([] if block is None else of_paper)]])
+    header = ["method", "trainable", "Avg", *([] if block is None else ["paper: trainable", "paper: Avg"])]
+    markers = LEFT_OUT if block is None else "filled: ours; hollow: the paper's, of RoBERTa-large"
     more = [f"{markers}; heads not counted; 0 is not drawn", *protocol(scope, tasks)]
-    title, notes = "Figure 1: average score against trainable parameters", average_notes(scope, tasks)
+    title = "Figure 1: average score against trainable parameters"
     panel = Panel("", "trainable parameters without the head (log scale)", axis_label(tasks), series, log=True)
-    return Chart([panel], Table(title, 1, header, [[line] for line in lines], notes, more))
-
-
-def _point(parameters: int | None, score: float | None) -> list[Point]:
-    """Return a point if both are known; a logarithmic axis cannot show 0 parameters."""
-    return [(parameters, score)] if parameters and score is not None else []
+    table = Table(title, 1, header, lines, average_notes(scope, tasks), more)
+    return Chart([panel], table, caption(choice))
 
 
 def generator_chart(results: Results, choice: Choice) -> Chart:
     """Return Figure 3: S, M and L generators, fed by layer 0 or by the previous layer."""
-    scope = take_runs(results, choice, wants=belongs_to(6), printed=paper().blocks[6][None])
-    ours, tasks, beside = scope.rows("row"), tasks_of(scope, choice), scope.stands_beside_paper(choice)
-    refuse_empty(results, tasks, (mean_test(row, tasks) for row in ours.values()))
-    block = paper().blocks[6].get(choice.k, {}) if beside else {}
-    variants = dict.fromkeys(tuple(row.split("-")[1:]) for row in choice.pick([*block, *ours]))
+    scope, ours, tasks, block = find_rows(6, results, choice)
+    variants = dict.fromkeys(tuple(row.split("-")[1:]) for row in choice.pick([*(block or ()), *ours]))
     series, groups = [], []
     for style, (size, source) in enumerate(variants):
         names = [f"{sharing}-{size}-{source}" for sharing in SHARING]
         rows = [ours.get(name, {}) for name in names]
-        mine = [mean_test(row, tasks) for row in rows]
-        papers = [block[name].average(tasks, paper().tasks) if name in block else None for name in names]
-        for whose, heights in (("ours", mine), ("paper", papers)):
-            label = f"{whose}: m = {size}, input: {INPUTS[source]}"
-            series.append(Series(label, known_points(SHARING, heights), style, of_paper=whose == "paper"))
+        papers = [block[name].average(tasks, paper().tasks) if block and name in block else None for name in names]
+        label = f"m = {size}, input: {INPUTS[source]}"
+        printed = [Point(place, score) for place, score in enumerate(papers) if score is not None]
+        series.append(Series(f"{'ours: ' * bool(block)}{label}", known_points(range(3), rows, tasks), style))
+        series.append(Series(f"paper: {label}", printed, style, of_paper=True))
         lines = {"ours": [average_text(row, tasks) for row in rows]}
-        if beside:
+        if block is not None:
             lines["paper"] = [score_text(score, unknown=NOTHING) for score in papers]
-            lines["difference"] = [signed_difference(*both) for both in zip(mine, papers)]
+            lines["difference"] = [signed_difference(mean_test(row, tasks), of) for row, of in zip(rows, papers)]
         groups.append([[size, INPUTS[source], name, *cells] for name, cells in lines.items()])
     title = "Figure 3: multi-layer generators that share weights and bias (S), weights (M) or nothing (L)"
+    more = [*([LEFT_OUT] if block is None else []), *protocol(scope, tasks)]
+    table = Table(title, 3, ["m", "input", "values", *SHARING], groups, average_notes(scope, tasks), more)
     panel = Panel("", "sharing over layers", axis_label(tasks), series, groups=SHARING)
-    more = [*([] if beside else [LEFT_OUT]), *protocol(scope, tasks)]
-    header, notes = ["m", "input", "values", *SHARING], average_notes(scope, tasks)
-    return Chart([panel], Table(title, 3, header, groups, notes, more))
+    return Chart([panel], table, caption(choice))
 
 
 def take_varying(results: Results, choice: Choice, *free: str) -> Scope:
@@ -134,10 +147,10 @@ def take_varying(results: Results, choice: Choice, *free: str) -> Scope:
     cell = itemgetter("row", "task")
     cells = grouped(scope.done, cell).items()
     vary = {name for name, runs in cells if len({tuple(run[key] for key in free) for run in runs}) > 1}
-    done, failed = ([run for run in runs if cell(run) in vary] for runs in (scope.done, scope.failed))
-    if not done:
+    if not vary:
         what = " or ".join(name.replace("_", " ") for name in free)
         raise InputError(f"{results.place}: no row has runs of a task with more than one {what}: run a sweep of them")
+    done, failed = ([run for run in runs if cell(run) in vary] for runs in (scope.done, scope.failed))
     return Scope(done, failed, scope.asked)
 
 
@@ -150,19 +163,18 @@ def length_chart(results: Results, choice: Choice) -> Chart:
     series, lines = [], []
     for style, name in enumerate(choice.pick(name for name, _ in ours)):
         rows = [ours.get((name, length), {}) for length in lengths]
-        series.append(Series(name, known_points(lengths, (mean_test(row, tasks) for row in rows)), style))
+        series.append(Series(name, known_points(lengths, rows, tasks), style))
         lines.append([[name, *(average_text(row, tasks) for row in rows)]])
-    panel = Panel("", "prompt length (rows)", axis_label(tasks), series, whole=True)
     header, notes, more = ["method", *map(str, lengths)], average_notes(scope, tasks), protocol(scope, tasks)
-    return Chart([panel], Table("Figure 9: impact of prompt length", 1, header, lines, notes, more))
+    table = Table("Figure 9: impact of prompt length", 1, header, lines, notes, more)
+    panel = Panel("", "prompt length (rows)", axis_label(tasks), series, whole=True)
+    return Chart([panel], table, caption(choice))
 
 
 # --- Figure 7: the prompt's position in downstream tasks and in supplementary training -----------
 
-LINES = (
-    "solid: single sentences; dashed: pairs; (a) holds the supplementary and (b) the downstream position at the place "
-    "with the best mean dev score"
-)
+KINDS = "solid: single sentences; dashed: pairs"
+HELD = "(a) holds the supplementary and (b) the downstream position at the place with the best mean dev score"
 Place = tuple[int | None, int]  # positions in supplementary training (None: there was none) and in the task
 
 
@@ -177,9 +189,9 @@ def position_chart(results: Results, choice: Choice) -> Chart:
     choice.pick(run["row"] for run in scope.done)
     tasks = tasks_of(scope, choice)
     grids: dict[tuple[str, str], dict[Place, RowScores]] = {}
-    for kind in POSITIONS:
-        part = Scope([run for run in scope.done if kind_of(run["task"]) == kind], scope.failed)
-        for (row, *place), of_place in part.rows("row", "supplementary_position", "position").items():
+    scores = scope.rows("row", "supplementary_position", "position")
+    for kind, ((row, *place), of_place) in itertools.product(POSITIONS, scores.items()):
+        if any(kind_of(task) == kind for task in of_place):
             grids.setdefault((row, kind), {})[(place[0], place[1])] = of_place
     of_kind = {kind: [task for task in tasks if kind_of(task) == kind] for kind in POSITIONS}
     refuse_empty(
@@ -192,7 +204,7 @@ def position_chart(results: Results, choice: Choice) -> Chart:
             Series(f"{row}, {kind}", _through_best(grid, of_kind[kind], axis), rows.index(row), dashed=kind == PAIRS)
             for (row, kind), grid in grids.items()
         ]
-        panels.append(Panel(title, f"prompt position, {title[4:]}", "mean test score (x100)", series, whole=True))
+        panels.append(Panel(title, f"prompt position, {title[4:]}", TEST, series, whole=True))
     downstream = sorted({place[1] for grid in grids.values() for place in grid})
     groups = []
     for (row, kind), grid in grids.items():
@@ -203,20 +215,20 @@ def position_chart(results: Results, choice: Choice) -> Chart:
             lines.append([row, kind, "none" if supplementary is None else str(supplementary), *cells])
         groups.append(lines)
     header = ["method", "tasks", "supplementary", *(f"position {position}" for position in downstream)]
-    notes, more = average_notes(scope, tasks, of_kinds=True), [LINES, *protocol(scope, tasks)]
-    return Chart(panels, Table("Figure 7: impact of the prompt's position", 3, header, groups, notes, more))
+    notes, more = average_notes(scope, tasks, of_kinds=True), [f"{KINDS}; {HELD}", *protocol(scope, tasks)]
+    table = Table("Figure 7: impact of the prompt's position", 3, header, groups, notes, more)
+    said = [*caption(choice), *([KINDS] if all(of_kind.values()) else []), *([HELD] if panels[1].series else [])]
+    return Chart(panels, table, said, sharey=True)
 
 
 def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis: int) -> list[Point]:
     """Return (position, score) along an axis through the place with the best dev score; of equal ones, the first."""
     devs = {place: mean_over({task: score.dev for task, score in row.items()}, tasks) for place, row in grid.items()}
     known = {place: round(dev, DIGITS) for place, dev in devs.items() if dev is not None}
-    if not known:
-        return []
-    best = min(known, key=lambda place: (-known[place], _order(place)))
-    through = {place[axis]: mean_test(row, tasks) for place, row in grid.items() if place[1 - axis] == best[1 - axis]}
+    best = min(known, key=lambda place: (-known[place], _order(place)), default=(None, -1))
+    through = {place[axis]: row for place, row in grid.items() if place[1 - axis] == best[1 - axis]}
     positions = sorted(position for position in through if position is not None)
-    return known_points(positions, map(through.__getitem__, positions))
+    return known_points(positions, map(through.__getitem__, positions), tasks)
 
 
 # --- figures of other papers ---------------------------------------------------------------------
@@ -234,14 +246,15 @@ def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
             continue
         series = []
         for style, line in enumerate(dict.fromkeys(line for line, _ in places)):
-            scores = [mean_test(rows.get(places.get((line, number), ""), {}), columns) for number in numbers]
-            series.append(Series(line, known_points(numbers, scores), style))
-            groups.append([[line, over, *map(score_text, scores)]])
-        panels.append(Panel(over, spec.xlabel, "mean test score (x100)", series, whole=True))
+            of_line = [rows.get(places.get((line, number), ""), {}) for number in numbers]
+            series.append(Series(line, known_points(numbers, of_line, columns), style))
+            groups.append([[line, over, *(score_text(mean_test(row, columns)) for row in of_line)]])
+        panels.append(Panel(over, spec.xlabel, TEST, series, whole=True))
         means += [f"{over}: mean of {', '.join(columns)}"] if spec.averages else []
     header, more = ["method", "task", *map(str, numbers)], [*means, spec.xlabel, *protocol(scope, (), "")]
     notes = [f"{settings_note(scope)}, {CHOSEN_BY}", *further_notes]
-    return Chart(panels, Table(spec.heading, 2, header, groups, notes, more))
+    table = Table(spec.heading, 2, header, groups, notes, more)
+    return Chart(panels, table, [*means, BARS])
 
 
 # --- dev scores over the updates -----------------------------------------------------------------
@@ -256,11 +269,11 @@ BEST = "the checkpoint of each run is that of its own best validation"
 SHARED = "a mean is over the validations that all seeds have after the same updates"
 
 
-def curve_of(score: Score) -> list[tuple[float, float]]:
+def curve_of(score: Score) -> list[Point]:
     """Return (updates, mean over seeds) at the validations that all seeds share."""
     curves = [dict(run.get("dev_curve") or ()) for run in score.runs]
     shared = set.intersection(*map(set, curves))
-    return [(updates, mean(curve[updates] for curve in curves)) for updates in sorted(shared)]
+    return [Point(updates, mean(curve[updates] for curve in curves)) for updates in sorted(shared)]
 
 
 def curve_chart(results: Results, choice: Choice) -> Chart:
@@ -274,22 +287,23 @@ def curve_chart(results: Results, choice: Choice) -> Chart:
     for task in tasks:
         curves = {name: curve_of(rows[name][task]) if task in rows[name] else [] for name in names}
         series = [Series(name, curve, style) for style, (name, curve) in enumerate(curves.items())]
-        panels.append(Panel(task_label(task, choice.k), "updates", "mean dev score (x100)", series))
+        panels.append(Panel(task, "updates", "mean dev score (x100)", series))
         groups.append([[task, name, *_curve_cells(rows[name].get(task), curve)] for name, curve in curves.items()])
     how = DEV_SCORES.format(", ".join(map(str, scope.seeds)))
     silent = [f"{name} on {task}" for name, row in rows.items() for task, score in row.items() if not curve_of(score)]
     unknown = [f"no line, as validations are not on record or at other updates for each seed: {'; '.join(silent)}"]
     notes, more = [how, BEST, *figure_warnings(scope, unknown if silent else ())], [SHARED, *protocol(scope, tasks)]
-    return Chart(panels, Table("Dev scores over the updates", 2, HEADER, groups, notes, more))
+    table = Table("Dev scores over the updates", 2, HEADER, groups, notes, more)
+    return Chart(panels, table, caption(choice)[:-1])
 
 
-def _curve_cells(score: Score | None, curve: list[tuple[float, float]]) -> list[str]:
+def _curve_cells(score: Score | None, curve: list[Point]) -> list[str]:
     """Return the cells from the learning rate on."""
     if score is None or not curve:
         return [MISSING] * (len(HEADER) - 2)
-    last, end = curve[-1]
-    at, best = max(curve, key=lambda point: (round(point[1], DIGITS), -point[0]))
-    _, half = min(curve, key=lambda point: abs(point[0] - last / 2))
+    last, end, _ = curve[-1]
+    at, best, _ = max(curve, key=lambda point: (round(point[1], DIGITS), -point[0]))
+    _, half, _ = min(curve, key=lambda point: abs(point[0] - last / 2))
     return [f"{score.lr:g}", *map(score_text, (curve[0][1], half, best)), f"{at:,}", score_text(end), f"{last:,}"]
 
 

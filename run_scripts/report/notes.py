@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -88,23 +88,20 @@ def where(found: Iterable[tuple[Hashable, str, str]]) -> dict[Any, str]:
 
 def usual_first(found: Collection[tuple[str, str, str]]) -> str:
     """Return the most frequent value, and each other one with its places."""
-    usual = [value for value, _ in Counter(value for value, *_ in found).most_common(1)]
-    others = [f"{value} ({places})" for value, places in where(found).items() if value not in usual]
-    return "; ".join([*usual, *others])
+    usual = Counter(value for value, *_ in found).most_common(1)[0][0]
+    return "; ".join([usual, *(f"{value} ({places})" for value, places in where(found).items() if value != usual)])
 
 
-def cells_of(rows: ScoresOfK) -> Iterator[tuple[str, str, Score]]:
-    """Yield row, place and score."""
-    runs = [score.runs[0] for of_row in rows.values() for score in of_row.values()]
-    for (_, row, *_), of_row in rows.items():
-        for score in of_row.values():
-            yield row, place_of(score.runs[0], runs), score
+def cells_of(rows: ScoresOfK) -> list[tuple[str, str, Score]]:
+    """Return (row, place, score)."""
+    scores = [score for of_row in rows.values() for score in of_row.values()]
+    first = [score.runs[0] for score in scores]
+    return [(run["row"], place_of(run, first), score) for run, score in zip(first, scores)]
 
 
 def in_one_line(warnings: Iterable[str]) -> list[str]:
     """Return warnings as the last of the few lines under a table."""
-    line = ". ".join(warnings)
-    return [line] if line else []
+    return list(filter(None, [". ".join(warnings)]))
 
 
 # --- how the scores came about -------------------------------------------------------------------
@@ -122,7 +119,7 @@ def score_note(scope: Scope, scores: str = "ours") -> str:
 
 def protocol(scope: Scope, tasks: Collection[str], chosen: str = "not as in the paper: ") -> list[str]:
     """Return rates, selection, metrics of ``tasks``, backbones, prompts, settings, options and hardware."""
-    runs = scope.done
+    runs, hardware = scope.done, sorted(set(map(hardware_of, scope.done)))
     return [
         *rates_tried(runs),
         *rates_compared(scope.rows("k", "row", *PROMPT)),
@@ -130,7 +127,7 @@ def protocol(scope: Scope, tasks: Collection[str], chosen: str = "not as in the 
         *metrics_note(tasks),
         variants_note(runs, chosen),
         *options_note(runs),
-        *hardware_note(runs),
+        *([f"runs on {' and on '.join(hardware)}"] if len(hardware) > 1 else []),
     ]
 
 
@@ -145,8 +142,8 @@ def selection_notes(runs: Iterable[Run]) -> list[str]:
 
 
 def metrics_note(tasks: Collection[str]) -> list[str]:
-    named = {metric: [task for task in tasks if TASKS[task].metric == metric] for metric in MEAN_OF}
-    special = [f"{', '.join(of)}: {MEAN_OF[metric]}" for metric, of in named.items() if of]
+    named = {mean: [task for task in tasks if TASKS[task].metric == metric] for metric, mean in MEAN_OF.items()}
+    special = [f"{', '.join(of)}: {mean}" for mean, of in named.items() if of]
     return ["; ".join(["metric: accuracy", *special])] if tasks else []
 
 
@@ -165,42 +162,32 @@ def variants_note(runs: Collection[Run], chosen: str = "") -> str:
     for row, group in grouped(supplemented, itemgetter("row")).items():
         places = distinct(group, itemgetter("supplementary_position"))
         parts.append(f"{row} after supplementary training, position {places}")
-    settings = "; ".join(_setting(runs, key) for key in CHOSEN if any(run.get(key) is not None for run in runs))
-    return "; ".join([*parts, *([chosen + settings] if settings else [])])
-
-
-def _setting(runs: Collection[Run], key: str) -> str:
-    """Return ``max update 120, 200``, and the rows where only some have it, with the task where not on all."""
-    given = [run for run in runs if run.get(key) is not None]
-    rows = {run["row"] for run in runs if run.get(key) is None}
-    places = dict.fromkeys(cell_label(run) if run["row"] in rows else run["row"] for run in given)
-    values = f"{key.replace('_', ' ')} {distinct(given, itemgetter(key))}"
-    return f"{values} ({', '.join(places)})" if rows else values
+    settings = []
+    for key in CHOSEN:
+        given = [run for run in runs if run.get(key) is not None]
+        # Where only some runs have a setting, their rows are named, with the task where not on all.
+        rows = {run["row"] for run in runs if run.get(key) is None}
+        shown = dict.fromkeys(cell_label(run) if run["row"] in rows else run["row"] for run in given)
+        values = f"{key.replace('_', ' ')} {distinct(given, itemgetter(key))}"
+        settings += [f"{values} ({', '.join(shown)})" if rows else values] if given else []
+    return "; ".join([*parts, *([chosen + "; ".join(settings)] if settings else [])])
 
 
 def options_note(runs: Collection[Run]) -> list[str]:
     """Return the options of fairseq-train besides the paper's settings: those of all runs, then those of some."""
-    shared = _shared_options(runs)
+
+    def shared_by(cell: Iterable[Run]) -> set[str]:
+        return set.intersection(
+            *({f"{name} {value}".strip() for name, value in asked_options(run).items()} for run in cell)
+        )
 
     def others(cell: list[Run]) -> str:  # the length of prompts stands beside their position
-        return " ".join(sorted(each for each in _shared_options(cell) - shared if not each.startswith(LENGTH)))
+        return " ".join(sorted(each for each in shared_by(cell) - shared if not each.startswith(LENGTH)))
 
+    shared = shared_by(runs)
     parts = [" ".join(sorted(shared))] if shared else []
     parts += [f"{places}: {options}" for options, places in where(by_row(runs, others)).items() if options]
     return [f"options besides the paper's: {'; '.join(parts)}"] if parts else []
-
-
-def _shared_options(runs: Iterable[Run]) -> set[str]:
-    options = (asked_options(run).items() for run in runs)
-    return set.intersection(*({f"{name} {value}".strip() for name, value in of_run} for of_run in options))
-
-
-def hardware_note(runs: Iterable[Run]) -> list[str]:
-    hardware = sorted(set(map(hardware_of, runs)))
-    return [f"runs on {' and on '.join(hardware)}"] if len(hardware) > 1 else []
-
-
-# --- learning rates: those that were tried, and on which seeds they were compared ----------------
 
 
 def rates_tried(runs: Iterable[Run]) -> list[str]:
@@ -224,8 +211,12 @@ def rates_compared(rows: ScoresOfK) -> list[str]:
 
 def warnings(scope: Scope, rows: ScoresOfK, fewer: str = "(n=...): fewer seeds;") -> list[str]:
     """Return what limits the comparison of two numbers of a table; ``fewer`` begins the line about seeds."""
-    lacking = fewer_seeds(rows, scope.seeds, fewer)
-    return [*lacking, *failures(scope.failed), *data_note(scope.done)]
+    lacking = []
+    for row, place, score in cells_of(rows):
+        absent = ", ".join(map(str, sorted(set(scope.seeds).difference(score.seeds))))
+        lacking += [(None, f"{place} without {absent}", row)] if absent else []
+    of_seeds = [f"{fewer} {where(lacking)[None]}"] if lacking else []
+    return [*of_seeds, *failures(scope.failed), *data_note(scope.done)]
 
 
 def data_note(runs: Iterable[Run]) -> list[str]:
@@ -256,15 +247,6 @@ def versions_of_data(runs: Iterable[Run]) -> list[tuple[set[str], list[Run]]]:
             known, members = known | version[0], [*version[1], *members]
         versions += [(known, members)] if known else []
     return versions
-
-
-def fewer_seeds(rows: ScoresOfK, seeds: Collection[int], begin: str) -> list[str]:
-    """Return the seeds that scores lack, behind ``begin``."""
-    lacking = []
-    for row, place, score in cells_of(rows):
-        absent = ", ".join(map(str, sorted(set(seeds).difference(score.seeds))))
-        lacking += [(None, f"{place} without {absent}", row)] if absent else []
-    return [f"{begin} {where(lacking)[None]}"] if lacking else []
 
 
 def failures(runs: Collection[Run]) -> list[str]:

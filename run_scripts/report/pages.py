@@ -7,8 +7,9 @@ A mark in the page names the command whose output stands below it:
     <!-- end -->
 
 With ``--out FILE.svg --format terminal`` a command draws a figure as well. Out of NAME.template.md comes NAME.md, with
-numbers in its sentences: ``{1 | lora | Avg}`` is a cell of the page's first table, ``{1 | lora | minus adapter | p}``
-the p value in it. Files are seen from the folder in which the command is started.
+numbers in its sentences: ``{1 | lora | Avg}`` is a cell of the page's first table, ``{1 | lora | minus adapter |
+interval}`` a difference with its interval of 95 %, by ``--significance-over seeds``. A mark that begins ``numbers of``
+counts as a table and shows none. Files are seen from the folder in which the command is started.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import io
 import re
 import shlex
 from collections.abc import Sequence
+from functools import lru_cache
 
 from preprocess.errors import command_line
 from preprocess.flags import named_path
@@ -28,27 +30,29 @@ from preprocess.writing import write_text
 
 from .__main__ import main as report
 
-MARK = re.compile(
-    r"(<!-- printed by: python -m run_scripts\.report (?P<arguments>[^\n]+) -->\n)(?P<shown>.*?)(?=<!-- end -->)",
-    re.DOTALL,
-)
-
-
-NUMBER = re.compile(r"\{(?P<table>\d+) \| (?P<row>[^|]+) \| (?P<column>[^|}]+?)(?P<p> \| p)?}")
+COMMAND = r"python -m run_scripts\.report (?P<arguments>[^\n]+) -->\n"
+MARK = re.compile(rf"(<!-- printed by: {COMMAND})(?P<shown>.*?)(?=<!-- end -->)", re.DOTALL)
+TABLE = re.compile(rf"<!-- (?:printed by|numbers of): {COMMAND}")
+NUMBER = re.compile(r"\{(?P<table>\d+) \| (?P<row>[^|]+) \| (?P<column>[^|}]+?)(?P<interval> \| interval)?}")
 
 
 def renewed(page: str, drawn: bool = False) -> str:
     """Return the page, with what each mark's command prints now; ``drawn``: figures are drawn, too."""
-    commands = [without_file(mark["arguments"]) for mark in MARK.finditer(page)]
+    commands = [without_file(mark["arguments"]) for mark in TABLE.finditer(page)]
 
     def printed(mark: re.Match[str]) -> str:
         words = shlex.split(mark["arguments"]) if drawn else without_file(mark["arguments"])
         return f"{mark[1]}```text\n{output(words)}```\n"
 
+    @lru_cache
+    def rows(table: int, *more: str) -> dict[str, dict[str, str]]:
+        lines = csv.DictReader(io.StringIO(output([*commands[table - 1], *more, "--format", "csv"])))
+        return {line["method"]: line for line in lines}
+
     def numbered(mark: re.Match[str]) -> str:
-        rows = csv.DictReader(io.StringIO(output([*commands[int(mark["table"]) - 1], "--format", "csv"])))
-        (cell,) = (row[mark["column"]] for row in rows if row["method"] == mark["row"])
-        number = re.search(r"p[=<][\d.]+" if mark["p"] else r"[+-]?[\d.]+", cell)
+        over = ["--significance-over", "seeds"] if mark["interval"] else []
+        cell = rows(int(mark["table"]), *over)[mark["row"]][mark["column"]]
+        number = re.match(r"\S+ \[.+]" if over else r"[+-]?[\d.]+", cell)
         assert number is not None, cell
         return number[0]
 

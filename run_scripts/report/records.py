@@ -40,42 +40,20 @@ def is_number(value: Any, least: float = 0, most: float = sys.float_info.max, ki
 
 is_count = partial(is_number, kinds=int)
 is_score = partial(is_number, least=-100, most=100)
-
-
-def is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def are_scores(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(is_score, value.values()))
-
-
-def is_curve(value: Any) -> bool:
-    return isinstance(value, list) and all(len(point) == 2 and all(map(is_score, point[1:])) for point in value)
-
-
-def is_transfer(value: Any) -> bool:
-    """Return whether it maps tasks to scores of their own metrics."""
-    return isinstance(value, dict) and all(
-        task in TASKS
-        and found["metric"] == TASKS[task].metric
-        and is_score(found["test"])
-        and are_scores(found["scores"])
-        for task, found in value.items()
-    )
-
-
-CHECKS: dict[str, Callable[[Any], bool]] = {  # of the values that are not null
+CHECKS: dict[str, Callable[[Any], bool]] = {  # of the values that are not null; an exception counts as False
     "status": ("done", "failed").__contains__,
-    "row": lambda value: is_text(value) and value != "" and value.isprintable(),
+    "row": lambda value: value != "" and value.isprintable(),
     "setting": ("full", "few-shot").__contains__,
     "selection": SELECTIONS.__contains__,
     "lr": partial(is_number, least=1e-300, most=1e300),  # one that is too high diverges, which is a result
     # A failed run may know the path of its backbone alone, and not its fingerprint.
-    "backbone": lambda value: is_text(value) or is_text(value.get("path")) and is_text(value.get("sha256")),
-    "scores": lambda value: isinstance(value, dict) and all(map(are_scores, value.values())),
-    "dev_curve": is_curve,
-    "transfer": is_transfer,
+    "backbone": lambda value: isinstance(value, str) or all(isinstance(value[key], str) for key in ("path", "sha256")),
+    "scores": lambda value: all(is_score(score) for of_split in value.values() for score in of_split.values()),
+    "dev_curve": lambda value: all(is_score(score) for _, score in value),
+    "transfer": lambda value: all(
+        found["metric"] == TASKS[task].metric and all(map(is_score, (found["test"], *found["scores"].values())))
+        for task, found in value.items()
+    ),
     **dict.fromkeys(("task", "source_task"), [*TASKS].__contains__),
     **dict.fromkeys(SPLITS, is_score),
     **dict.fromkeys(("k", "seed", "trainable", *PROMPT, "best_update", "protocol"), is_count),
@@ -86,19 +64,22 @@ CHECKS: dict[str, Callable[[Any], bool]] = {  # of the values that are not null
 
 def damaged_key(run: Run) -> str | None:
     """Return the first key that lacks a value, or has one that would make a wrong number; None if all is well."""
-    done = run.get("status") == "done"
-    for key in (*IDENTITY, *(OUTCOME if done else ())):
-        if key not in run or (run[key] is None and key not in NULLABLE):
-            return key
-    for key, accepts in CHECKS.items():
-        if run.get(key) is not None and not accepts(run[key]):
-            return key
+    done, key = run.get("status") == "done", ""
+    needed = (*IDENTITY, *(OUTCOME if done else ()))
+    if lacking := [key for key in needed if key not in run or (run[key] is None and key not in NULLABLE)]:
+        return lacking[0]
+    try:
+        for key, accepts in CHECKS.items():
+            if run.get(key) is not None and not accepts(run[key]):
+                return key
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return key
     metric, scores = TASKS[run["task"]].metric, run.get("scores") or {}
     wrong = {
         "k": (run["k"] is None) != (run["setting"] == "full"),
         "metric": done and run["metric"] != metric,
         # Two backbones without a fingerprint would pass for the same.
-        "backbone": done and (is_text(run["backbone"]) or not run["backbone"]["sha256"]),
+        "backbone": done and (isinstance(run["backbone"], str) or not run["backbone"]["sha256"]),
         # One table reads the score, another table those of its parts.
         **{split: done and scores.get(split, {}).get(metric, run[split]) != run[split] for split in SPLITS},
     }
@@ -113,7 +94,7 @@ class Results:
     """The runs of a folder, or of a file as ``run_scripts.publish`` writes them."""
 
     place: Path  # as the command line names it
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...] = ()
     continued: tuple[Run, ...] = ()  # go on from runs of another task; in tables of transfer alone
     # Trainings of a backbone for other runs; in the overview alone. Their checkpoint was chosen on the split that they
     # report, whatever their selection.
@@ -141,7 +122,7 @@ def read_results(place: Path) -> Results:
     Raises InputError where there are no runs, or a record is damaged.
     """
     path = results_file(place)
-    kinds: dict[str, list[Run]] = {"runs": [], "continued": [], "supplementary": []}
+    kinds: dict[str, list[Run]] = defaultdict(list)
     for run in read_records(path):
         if key := damaged_key(run):
             problem = f"{key} {str(run[key])[:80]!r}" if key in run else f"no {key}"
@@ -150,7 +131,7 @@ def read_results(place: Path) -> Results:
         known = backbone if isinstance(backbone, dict) else {"path": backbone, "sha256": ""}
         kind = "supplementary" if run.get("supplementary") else "runs"
         kinds["continued" if run.get("source_task") else kind].append({**run, "backbone": known})
-    if not any(kinds.values()):
+    if not kinds:
         raise InputError(f"{path} holds no runs: name the folder of a sweep that has run")
     return Results(place, **{kind: tuple(runs) for kind, runs in kinds.items()})
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+from preprocess.drawing import Panel, draw
 from preprocess.errors import escaped, shown
 
 if TYPE_CHECKING:
@@ -146,135 +145,14 @@ FORMATS = {"terminal": terminal, "markdown": markdown, "latex": latex, "csv": co
 SUFFIXES = {".md": "markdown", ".tex": "latex", ".csv": "csv"}  # of --out -> default of --format
 
 
-# --- figures -------------------------------------------------------------------------------------
-
-# Okabe and Ito's colours, which colour-blind readers tell apart; markers distinguish the rows in grey.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")  # with 7 colours: 77 styles
-UNLABELLED = "_"  # matplotlib leaves such labels out of legends
-BARS = 0.8  # share of the room between two groups
-COLUMNS = 3
-ONE_COLUMN, TWO_COLUMNS, PANEL_HEIGHT = 3.3, 6.8, 2.3  # inches, of a paper's page
-LEGEND_LINE = 0.15  # inches
-STYLE: dict[Any, Any] = {
-    "font.size": 7,
-    "axes.linewidth": 0.5,
-    "lines.linewidth": 0.9,
-    "grid.linewidth": 0.4,
-    "hatch.linewidth": 0.5,
-}
-
-Point = tuple[float | str, float]  # a number, or the name of a group of bars, and a score
-
-
-@dataclass(frozen=True)
-class Series:
-    """Points of one colour and marker."""
-
-    label: str  # in the legend, which leaves an empty one out
-    points: Sequence[Point]
-    style: int  # number of the colour and marker, which ours and the paper's share, and both kinds of tasks
-    of_paper: bool = False  # hollow markers, hatched bars
-    dashed: bool = False  # a second line of the same style
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes."""
-
-    title: str
-    xlabel: str
-    ylabel: str
-    series: list[Series]  # those without points are left out
-    log: bool = False  # a logarithmic x axis
-    whole: bool = False  # a tick for each x, all of which are whole numbers
-    groups: tuple[str, ...] = ()  # of bars, in their order; default: lines
-
-    def __post_init__(self) -> None:
-        self.series[:] = [series for series in self.series if series.points]
-
-
 @dataclass(frozen=True)
 class Chart:
     """A figure, and its numbers as a table with the same title and notes."""
 
-    panels: list[Panel]
+    panels: Sequence[Panel]
     table: Table
+    caption: Sequence[str] = ()  # what a reader of the figure needs besides the table's notes
+    sharey: bool = False
 
-
-def save(chart: Chart, path: Path) -> None:
-    """Draw a figure into a .png, .svg or .pdf file."""
-    import matplotlib
-
-    # Text stays text, which is small and can be searched; the same chart gives the same bytes.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "fairseq_idpg", **STYLE}):
-        draw(chart).savefig(path, dpi=300, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
-
-
-def draw(chart: Chart) -> Figure:
-    """Draw up to ``COLUMNS`` panels side by side at a paper's size, with one legend below."""
-    from matplotlib.figure import Figure  # without pyplot there is neither a window nor global state
-
-    # Four panels stand two by two, so that no cell stays empty.
-    count = 2 if len(chart.panels) == 4 else min(len(chart.panels), COLUMNS)
-    rows = -(-len(chart.panels) // count)
-    labels = {series.label for panel in chart.panels for series in panel.series if series.label}
-    width = ONE_COLUMN if count == 1 else TWO_COLUMNS
-    entries = max(1, int(width / (0.6 + 0.05 * max(map(len, labels), default=0))))  # inches of a handle and a letter
-    height = PANEL_HEIGHT * rows + LEGEND_LINE * -(-len(labels) // entries)
-    figure = Figure(figsize=(width, height), layout="constrained")
-    handles: dict[str, Any] = {}
-    for axes, panel in itertools.zip_longest(figure.subplots(rows, count, squeeze=False).flat, chart.panels):
-        if panel is None:
-            axes.remove()
-            continue
-        axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
-        axes.title.set_fontsize(8)
-        axes.grid(alpha=0.3)
-        axes.set_axisbelow(True)
-        (_paint_bars if panel.groups else _paint_lines)(axes, panel)
-        if not panel.series:
-            axes.text(0.5, 0.5, "no such runs", ha="center", transform=axes.transAxes)
-        for handle, label in zip(*axes.get_legend_handles_labels()):
-            handles.setdefault(label, handle)
-    if handles:
-        figure.legend([*handles.values()], [*handles], loc="outside lower center", ncols=entries, frameon=False)
-    return figure
-
-
-def _paint_lines(axes: Any, panel: Panel) -> None:
-    """Draw lines; the paper's hollow markers are larger, so that both are seen where they coincide."""
-    for series in panel.series:
-        x, y = zip(*series.points)
-        colour = COLOURS[series.style % len(COLOURS)]
-        axes.plot(
-            x,
-            y,
-            label=series.label or UNLABELLED,
-            linestyle="" if len(x) == 1 else "--" if series.dashed else "-",
-            color=colour,
-            marker=MARKERS[series.style % len(MARKERS)],
-            markerfacecolor="none" if series.of_paper else colour,
-            markersize=6 if series.of_paper else 3.5,
-        )
-    if panel.log:
-        axes.set_xscale("log")
-    if panel.whole:
-        axes.set_xticks(sorted({x for series in panel.series for x, _ in series.points}))
-
-
-def _paint_bars(axes: Any, panel: Panel) -> None:
-    """Draw bars on an axis that starts near the lowest, as scores differ little."""
-    width = BARS / max(1, len(panel.series))
-    for number, series in enumerate(panel.series):
-        places = [panel.groups.index(x) + width * (number - (len(panel.series) - 1) / 2) for x, _ in series.points]
-        colour = COLOURS[series.style % len(COLOURS)]
-        hatched = {"facecolor": "white", "edgecolor": colour, "hatch": "///"}
-        look = hatched if series.of_paper else {"facecolor": colour}
-        heights = [y for _, y in series.points]
-        drawn = axes.bar(places, heights, width=width * 0.95, label=series.label or UNLABELLED, **look)
-        axes.bar_label(drawn, fmt="%.1f", fontsize=5, padding=1)
-    heights = [y for series in panel.series for _, y in series.points]
-    margin = max(1.0, 0.2 * (max(heights) - min(heights)))
-    axes.set_ylim(min(heights) - margin, max(heights) + margin)
-    axes.set_xticks(range(len(panel.groups)), panel.groups)
+    def draw(self) -> Figure:
+        return draw(self.panels, sharey=self.sharey)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -45,16 +45,25 @@ def std_of_mean(row: RowScores, tasks: Collection[str]) -> float | None:
 LEVEL = 0.05  # of significance
 Name = TypeVar("Name", bound=Hashable)
 TESTS = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
-OVER = {"runs": "pairs of the same task and seed", "tasks": "tasks, of each the mean over the seeds that both have"}
+OVER = {
+    "runs": "pairs of the same task and seed",
+    "tasks": "tasks, of each the mean over the seeds that both have",
+    "seeds": "seeds that both have for all tasks, of each the mean over the tasks",
+}
+UNITS: dict[str, Callable[[tuple[str, int]], Any]] = {"runs": tuple, "tasks": itemgetter(0), "seeds": itemgetter(1)}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The mean difference of a row to another over n pairs, x100, with its two-sided p; NaN where it is not known."""
+    """The mean difference of a row to another over n pairs, x100, with its two-sided p; NaN where it is not known.
+
+    ``interval`` holds it in 95 of 100 such sets of seeds.
+    """
 
     difference: float
     p: float
     n: int
+    interval: tuple[float, float] | None = None
     corrected: float = math.nan  # p among those of other rows, see ``correct``
 
     def __str__(self) -> str:
@@ -62,27 +71,35 @@ class Comparison:
             return "- (n=0)"
         stars = "**" if self.corrected < LEVEL else "*" if self.p < LEVEL else ""
         p = "p=-" if math.isnan(self.p) else "p<0.001" if self.p < 0.001 else f"p={self.p:.3f}"
-        return f"{signed(self.difference)} ({p}{stars}, n={self.n})"
+        interval = f" [{', '.join(map(signed, self.interval))}]" if self.interval else ""
+        return f"{signed(self.difference)}{interval} ({p}{stars}, n={self.n})"
 
 
 def paired_test(one: RowScores, other: RowScores, test: str = "t", over: str = "runs") -> Comparison:
     """Compare two rows, each at its chosen learning rates, on the pairs of ``over`` that both have.
 
     p is NaN below two pairs, and where all differences are equal: with a deviation of 0 any difference would be
-    significant. Over runs p holds for the tasks that were run; over tasks, for those of which they are a sample.
+    significant. Over runs and seeds p holds for the tasks that were run; over tasks, for those of which they are a
+    sample. Over seeds the t-test also has the interval of 95 %.
     """
     ours, theirs = (
         {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs} for row in (one, other)
     )
-    unit = itemgetter(0) if over == "tasks" else itemgetter(0, 1)
-    pairs = groupby(sorted(ours.keys() & theirs.keys()), unit)
-    differences = [round(mean(ours[pair] - theirs[pair] for pair in group), DIGITS) for _, group in pairs]
+    pairs = sorted(sorted(ours.keys() & theirs.keys()), key=UNITS[over])
+    groups = [list(group) for _, group in groupby(pairs, UNITS[over])]
+    whole = max(map(len, groups), default=0) if over == "seeds" else 0
+    means = [mean(ours[pair] - theirs[pair] for pair in group) for group in groups if len(group) >= whole]
+    differences = [round(difference, DIGITS) for difference in means]
     if len(set(differences)) < 2:
         return Comparison(mean(differences) if differences else math.nan, math.nan, len(differences))
     from scipy.stats import ttest_1samp, wilcoxon  # slow to import; other tables do without
 
-    p = (wilcoxon(differences) if test == "wilcoxon" else ttest_1samp(differences, 0)).pvalue
-    return Comparison(mean(differences), float(p), len(differences))
+    if test == "wilcoxon":
+        return Comparison(mean(differences), float(wilcoxon(differences).pvalue), len(differences))
+    found = ttest_1samp(differences, 0)
+    low, high = found.confidence_interval(1 - LEVEL)
+    interval = (float(low), float(high)) if over == "seeds" else None
+    return Comparison(mean(differences), float(found.pvalue), len(differences), interval)
 
 
 def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:

@@ -6,7 +6,7 @@ All but the overview raise InputError as ``take_runs`` does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from statistics import mean
@@ -131,6 +131,8 @@ def score_table(
     family = "the column" if len(blocks) == 1 else "the column with the same K"
     printed_of = "" if not beside or set(tasks) == {*ten} else ", the paper's of its printed values"
     explained = [DIFFERENCES.format(OVER[over], TESTS[test], LEVEL, family)] if significance else []
+    if significance and over == "seeds" and test == "t":
+        explained[0] += f"; [ , ]: interval of {1 - LEVEL:.0%}"
     explained += [f"Avg: mean of {', '.join(tasks)}{printed_of}; {MISSING}: no finished run, so no average either"]
     explained += [] if beside else [LEFT_OUT]
     warned = in_one_line([*warnings(scope, rows), *votes.notes])
@@ -304,7 +306,9 @@ def overview(results: Results) -> Table:
         runs, lambda run: (run["setting"], run["k"], run["selection"], backbone_label(run), run["row"])
     ).items():
         names = [setting, NOTHING if k is None else str(k), selection, backbone, row]
-        lines.append([*names, *(_values(group, key) for key in LISTED), *map(str, _ended(group))])
+        values = [sorted({run[key] for run in group if run.get(key) is not None}) for key in LISTED]
+        texts = [", ".join(f"{each:g}" if isinstance(each, float) else str(each) for each in of) for of in values]
+        lines.append([*names, *(text or NOTHING for text in texts), *map(str, _ended(group))])
     errors = Counter(run.get("error") or run.get("reason") or "no message" for run in runs if not has_finished(run))
     rows = ", ".join(dict.fromkeys(run["row"] for run in results.supplementary))
     notes = [f"{len(results.supplementary)} of supplementary training, which are of no table: {rows}"] if rows else []
@@ -317,8 +321,3 @@ def _ended(runs: Collection[Run]) -> tuple[int, int]:
     """Return the numbers of finished and of failed runs."""
     done = sum(map(has_finished, runs))
     return done, len(runs) - done
-
-
-def _values(runs: Iterable[Run], key: str) -> str:
-    values: set[Any] = {run[key] for run in runs if run.get(key) is not None}
-    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in sorted(values)) or NOTHING

@@ -48,6 +48,7 @@ def test_a_figure_of_the_page_is_what_its_command_draws(tmp_path, monkeypatch):
     name = "run_scripts/results/minilm-k1000-curves.svg"
     report([str(tmp_path / "again.svg") if word == name else word for word in DRAWN[name]])
     assert words(ROOT / name) == words(tmp_path / "again.svg")
+    assert (ROOT / name).with_suffix(".txt").read_bytes() == (tmp_path / "again.txt").read_bytes()
 
 
 def test_a_page_is_printed_anew(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from run_scripts.report.choice import Scope, choose
 from run_scripts.report.scores import Comparison, Votes, correct, paired_test, std_of_mean
@@ -85,6 +86,16 @@ def row(tests: dict[str, list[float]]):
 )
 def test_differences_by_hand(one, other, how, said):
     assert str(paired_test(row(one), row(other), **how)) == said
+
+
+def test_the_interval_is_scipys_over_the_means_of_seeds():
+    """Tasks are fixed; the third seed lacks one, so that its mean would be of other tasks."""
+    one, other = {"CR": [80, 84, 90], "MR": [70, 77]}, {"CR": [79, 81, 10], "MR": [70, 72, 70]}
+    found = paired_test(row(one), row(other), over="seeds")
+    expected = stats.ttest_rel([75.0, 80.5], [74.5, 76.5])
+    assert found.p == pytest.approx(expected.pvalue)
+    assert found.interval == pytest.approx(expected.confidence_interval(0.95)) and found.n == 2
+    assert str(found) == "+2.2 [-20.0, +24.5] (p=0.421, n=2)"
 
 
 def test_p_values_are_corrected_as_holm_does():

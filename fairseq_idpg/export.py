@@ -2,7 +2,7 @@
 
 DIR holds what was trained and its description, but neither the backbone nor anything that could run code:
 prompt.safetensors, config.json and README.md. ``fairseq_idpg.load`` and ``python -m fairseq_idpg.predict --path`` take
-it instead of the checkpoint.
+it instead of the checkpoint. With ``--format peft`` it is a folder of Hugging Face's peft, which these take as well.
 """
 
 import argparse
@@ -10,15 +10,24 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from preprocess.writing import new_folder
 
 from .errors import InputError, check_there, command_parser, logged_command
 
+FORMATS = ("fairseq_idpg", "peft")
+
 
 def export(
-    checkpoint: str, folder: str, overwrite: bool = False, record: str | None = None, paths: bool = True
+    checkpoint: str,
+    folder: str,
+    overwrite: bool = False,
+    record: str | None = None,
+    paths: bool = True,
+    peft: bool = False,
+    backbone: str | None = None,
 ) -> bool:
     """Write ``folder``, completely or not at all, and return whether its model reads pairs.
 
@@ -27,6 +36,8 @@ def export(
         overwrite: replace an earlier folder to share.
         record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if any.
         paths: keep where the backbone and the encoder's files are on this machine.
+        peft: write a folder of Hugging Face's peft, of a method that it has; see ``inference/peft.py``.
+        backbone: with ``peft`` the backbone's file, if it has moved since the training.
 
     Raise InputError for any other file, or where something stands at ``folder``.
     """
@@ -36,16 +47,17 @@ def export(
     from . import plugin  # noqa: F401
     from .backbone.weights import ENCODER, STACK
     from .inference.load import recorded
+    from .inference.peft import PEFT_FILES, read_peft, write_peft
     from .methods.registry import find_preset
     from .models.config import fill_method_options, open_options
     from .models.size import method_of
     from .saving.configuration import as_options, buildable, check_is_ours
     from .saving.reading import load_state, read_file
-    from .saving.shared_folder import CARD, FILES, SECTIONS, card_text, write_shared
+    from .saving.shared_folder import CARD, FILES, SECTIONS, SHARED_FILES, card_text, write_shared
     from .saving.tensors import EXTRA_STATE, FINGERPRINT, as_digest
     from .training.run_facts import beside, run_facts, versions
 
-    check_target(target, overwrite)
+    check_target(target, overwrite, PEFT_FILES if peft else SHARED_FILES)
     state = read_file(checkpoint, "checkpoint")
     check_is_ours(state, what)
     kept, cfg = recorded(state, what), buildable(state, what)
@@ -75,7 +87,7 @@ def export(
     run = run_facts(state, sections["task"].get("data"), cfg["dataset"] or {}, record or beside(checkpoint))
 
     # config.json has all options but those that name files; where these are, "data" and "backbone" say.
-    backbone, vocab = Path(str(sections["model"]["backbone"])), kept.vocab
+    file, vocab = backbone or str(sections["model"]["backbone"]), kept.vocab
     options = {
         section: {n: v for n, v in values.items() if n not in FILES[section]} for section, values in sections.items()
     }
@@ -83,8 +95,8 @@ def export(
         "method": options["model"].pop("method"),
         "data": {**asdict(kept), "vocab": vocab if paths else vocab and Path(vocab).name},
         "backbone": {
-            "name": f"{backbone.parent.name or 'backbone'}/{backbone.name}",
-            "path": str(sections["model"]["backbone"]) if paths else None,
+            "name": f"{Path(file).parent.name or 'backbone'}/{Path(file).name}",
+            "path": file if paths else None,
             "tensors_sha256": as_digest(state["model"][FINGERPRINT]),
         },
         "run": run,
@@ -92,25 +104,27 @@ def export(
         "options": {**options, "model": {**options["model"], "save_full_model": False}},
     }
     with new_folder(target, overwrite) as work:
-        write_shared(work, tensors, config)
-        numbers = sum(value.numel() for value in tensors.values())
-        (work / CARD).write_text(card_text(target.name, kept, config, numbers), encoding="utf-8")
-        load_state(str(work), "folder")  # raises InputError unless it can be read again
+        if peft:
+            write_peft(work, target.name, method, tensors, config, file)
+        else:
+            write_shared(work, tensors, config)
+            numbers = sum(value.numel() for value in tensors.values())
+            (work / CARD).write_text(card_text(target.name, kept, config, numbers), encoding="utf-8")
+        # raises InputError unless it can be read again
+        load_state(str(work), "folder", read=partial(read_peft, backbone=file) if peft else read_file)
     return bool(kept.pairs)
 
 
-def check_target(target: Path, overwrite: bool) -> None:
-    """Raise InputError where something stands that must not be replaced."""
-    from .saving.shared_folder import CARD, CONFIG, TENSORS
-
+def check_target(target: Path, overwrite: bool, files: tuple[str, str, str]) -> None:
+    """Raise InputError where something stands that must not be replaced; ``files``: of a folder of this kind."""
     if not os.path.lexists(target):
         return
     names = {entry.name for entry in target.iterdir()} if target.is_dir() else {""}
-    if names and not {TENSORS, CONFIG} <= names <= {TENSORS, CONFIG, CARD}:
-        raise InputError(f"{target} is not a folder to share: name another")
-    if not overwrite:
+    replaceable = not names or {*files[:2]} <= names <= {*files}
+    if not overwrite or not replaceable:
+        remedy = ", or replace it (--overwrite; in Python overwrite=True)" if replaceable else ""
         raise InputError(
-            f"{target} exists already: name another folder, or replace it (--overwrite; in Python overwrite=True)"
+            f"{target} exists and is {'' if replaceable else 'not '}a folder to share: name another{remedy}"
         )
 
 
@@ -121,6 +135,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("folder", metavar="DIR", help="folder to make")
     add("--record", metavar="FILE", help="scores of the run (default: record.json beside a checkpoint_best.pt)")
     add("--no-paths", action="store_true", help="leave out where backbone and encoder are on this machine")
+    add("--format", choices=FORMATS, default=FORMATS[0], help="who can load the folder (default: %(default)s)")
+    add("--backbone", metavar="FILE", help="for peft: the backbone's model.pt, if it has moved since the training")
     add("--overwrite", action="store_true", help="replace an earlier folder of this kind")
     return parser
 
@@ -128,7 +144,10 @@ def build_parser() -> argparse.ArgumentParser:
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
-    pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths)
+    peft = args.format == FORMATS[1]
+    pairs = export(
+        args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths, peft=peft, backbone=args.backbone
+    )
     from .saving.shared_folder import use_lines
 
     size = sum(file.stat().st_size for file in Path(args.folder).iterdir())

@@ -25,12 +25,13 @@ from ..out_of_memory import put_on, usual_device
 from ..representations.cache import NO_CACHES
 from ..saving.backbone_file import backbone_path, read_backbone
 from ..saving.configuration import check_is_ours
-from ..saving.reading import load_state
+from ..saving.reading import load_state, read_file
 from ..saving.record import Record, saved_record
 from ..saving.tensors import FINGERPRINT
 from ..tasks.template import find_phrasing
 from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
+from .peft import is_peft, read_peft
 from .predictor import Predictor
 from .text import File, find_text_encoder, find_vectors, task_dictionary
 
@@ -59,8 +60,8 @@ def load(
     """Return a trained model that reads sentences, see ``Predictor.predict``; of several on one backbone ``ManyTasks``.
 
     Args:
-        checkpoint: what fairseq-train saved, or a folder that ``python -m fairseq_idpg.export`` made of it. Or a list
-            of such, or {name of a task: such}: their tasks share one backbone in memory.
+        checkpoint: what fairseq-train saved, a folder that ``python -m fairseq_idpg.export`` made of it, or one of
+            peft with LoRA. Or a list of such, or {name of a task: such}: their tasks share one backbone in memory.
         device: default: a GPU if there is one.
         backbone: the backbone's model.pt, if it has moved since the training.
         fp16: compute in half precision, on a GPU.
@@ -109,7 +110,8 @@ def open_checkpoint(
 
     # What the checkpoint holds, with its files where they are now. Some checkpoints have the backbone in them.
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
-    state = load_state(path, "checkpoint", {**NO_CACHES, **moved})
+    read = partial(read_peft, backbone=moved.get("backbone")) if is_peft(path) else read_file
+    state = load_state(path, "checkpoint", {**NO_CACHES, **moved}, read=read)
     check_is_ours(state, what)
     record, cfg = recorded(state, what), state["cfg"]
     options = cfg.model

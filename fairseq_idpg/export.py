@@ -47,7 +47,7 @@ def export(
     from . import plugin  # noqa: F401
     from .backbone.weights import ENCODER, STACK
     from .inference.load import recorded
-    from .inference.peft import PEFT_FILES, read_peft, write_peft
+    from .inference.peft import PEFT_FILES, USE, read_peft, write_peft
     from .methods.registry import find_preset
     from .models.config import fill_method_options, open_options
     from .models.size import method_of
@@ -105,11 +105,12 @@ def export(
     }
     with new_folder(target, overwrite) as work:
         if peft:
-            write_peft(work, target.name, method, tensors, config, file)
+            write_peft(work, method, tensors, config, file)
         else:
             write_shared(work, tensors, config)
-            numbers = sum(value.numel() for value in tensors.values())
-            (work / CARD).write_text(card_text(target.name, kept, config, numbers), encoding="utf-8")
+        numbers = sum(value.numel() for value in tensors.values())
+        card = card_text(target.name, kept, config, numbers) + (USE if peft else "")
+        (work / CARD).write_text(card, encoding="utf-8")
         # raises InputError unless it can be read again
         load_state(str(work), "folder", read=partial(read_peft, backbone=file) if peft else read_file)
     return bool(kept.pairs)

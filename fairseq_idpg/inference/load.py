@@ -31,7 +31,7 @@ from ..saving.tensors import FINGERPRINT
 from ..tasks.template import find_phrasing
 from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
-from .peft import is_peft, read_peft
+from .peft import CONFIG, read_peft
 from .predictor import Predictor
 from .text import File, find_text_encoder, find_vectors, task_dictionary
 
@@ -110,7 +110,7 @@ def open_checkpoint(
 
     # What the checkpoint holds, with its files where they are now. Some checkpoints have the backbone in them.
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
-    read = partial(read_peft, backbone=moved.get("backbone")) if is_peft(path) else read_file
+    read = partial(read_peft, backbone=moved.get("backbone")) if Path(path, CONFIG).is_file() else read_file
     state = load_state(path, "checkpoint", {**NO_CACHES, **moved}, read=read)
     check_is_ours(state, what)
     record, cfg = recorded(state, what), state["cfg"]

@@ -6,7 +6,6 @@ too, which checks its configuration and brings old formats up to date.
 
 import math
 import os
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -51,11 +50,7 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
 
 
 def load_state(
-    path: str,
-    option: str,
-    overrides: dict[str, Any] | None = None,
-    builds: bool = True,
-    read: Callable[[str, str], dict[str, Any]] = read_file,
+    path: str, option: str, overrides: dict[str, Any] | None = None, builds: bool = True, read: Any = read_file
 ) -> dict[str, Any]:
     """Return what fairseq's ``load_checkpoint_to_cpu`` returns, of a file that may be a stranger's.
 

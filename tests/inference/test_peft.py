@@ -36,9 +36,9 @@ HELD = {  # case -> options, whether of pairs
 }
 REFUSED = {
     "m-idpg-phm": (["--method", "m-idpg-phm", "--prompt-length", 2], "from each input"),
-    "p-tuning-v2": (["--method", "p-tuning-v2"], "enter the input"),
-    "late": (["--method", "prompt-tuning", "--prompt-insertion", "late"], "enter the input"),
-    "some layers": (["--method", "p-tuning-v2-kv", "--prompt-layers", "1"], "enter the input"),
+    "p-tuning-v2": (["--method", "p-tuning-v2"], "hidden states"),
+    "late": (["--method", "prompt-tuning", "--prompt-insertion", "late"], "hidden states"),
+    "some layers": (["--method", "p-tuning-v2-kv", "--prompt-layers", "1"], "every layer"),
     "position": (["--method", "prompt-tuning", "--prompt-position", 1], "--prompt-position is 1"),
     "bitfit": (["--method", "bitfit"], "weights of the backbone"),
     "adapter": (["--method", "adapter"], "no such method"),
@@ -139,7 +139,7 @@ def test_what_is_written(world, tmp_path):
     table = held[f"base_model.{world.family}.embeddings.position_embeddings.weight"]
     assert table.shape == (30 if bert else 32, 16)
     card = (tmp_path / "lora" / "README.md").read_text()
-    assert all(label in card for label in LABELS) and str(world.place) not in card
+    assert all(label in card for label in LABELS) and "PeftModel" in card
     with pytest.raises(InputError, match="--overwrite"):
         export(str(tmp_path / "lora.pt"), str(tmp_path / "prefix"), peft=True)
     export(str(tmp_path / "lora.pt"), str(tmp_path / "prefix"), peft=True, overwrite=True)

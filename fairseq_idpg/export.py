@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 from preprocess.writing import new_folder
@@ -47,7 +46,7 @@ def export(
     from . import plugin  # noqa: F401
     from .backbone.weights import ENCODER, STACK
     from .inference.load import recorded
-    from .inference.peft import PEFT_FILES, USE, read_peft, write_peft
+    from .inference.peft import PEFT_FILES, USE, reader, write_peft
     from .methods.registry import find_preset
     from .models.config import fill_method_options, open_options
     from .models.size import method_of
@@ -112,7 +111,7 @@ def export(
         card = card_text(target.name, kept, config, numbers) + (USE if peft else "")
         (work / CARD).write_text(card, encoding="utf-8")
         # raises InputError unless it can be read again
-        load_state(str(work), "folder", read=partial(read_peft, backbone=file) if peft else read_file)
+        load_state(str(work), "folder", read=reader(str(work), file))
     return bool(kept.pairs)
 
 

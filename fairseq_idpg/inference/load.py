@@ -25,13 +25,13 @@ from ..out_of_memory import put_on, usual_device
 from ..representations.cache import NO_CACHES
 from ..saving.backbone_file import backbone_path, read_backbone
 from ..saving.configuration import check_is_ours
-from ..saving.reading import load_state, read_file
+from ..saving.reading import load_state
 from ..saving.record import Record, saved_record
 from ..saving.tensors import FINGERPRINT
 from ..tasks.template import find_phrasing
 from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
-from .peft import CONFIG, read_peft
+from .peft import reader
 from .predictor import Predictor
 from .text import File, find_text_encoder, find_vectors, task_dictionary
 
@@ -110,8 +110,7 @@ def open_checkpoint(
 
     # What the checkpoint holds, with its files where they are now. Some checkpoints have the backbone in them.
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
-    read = partial(read_peft, backbone=moved.get("backbone")) if Path(path, CONFIG).is_file() else read_file
-    state = load_state(path, "checkpoint", {**NO_CACHES, **moved}, read=read)
+    state = load_state(path, "checkpoint", {**NO_CACHES, **moved}, read=reader(path, moved.get("backbone")))
     check_is_ours(state, what)
     record, cfg = recorded(state, what), state["cfg"]
     options = cfg.model
@@ -197,7 +196,7 @@ def load_trained(
     training, in a template and with word vectors. ``check``: sees the model's configuration before anything large is
     built.
     """
-    state = load_state(path, option, {**NO_CACHES, **overrides})
+    state = load_state(path, option, {**NO_CACHES, **overrides}, read=reader(path, overrides.get("backbone")))
     check(state["cfg"].model)
     if dictionary is not None:
         return build_trained(state, path, option, dictionary)

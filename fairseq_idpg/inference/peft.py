@@ -14,6 +14,7 @@ A backbone's positions contain segment 0, so beside such a table all segments ar
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ from ..methods.prompts.task_prompts import TaskPrompts
 from ..names import TASK
 from ..saving.backbone_file import backbone_path, read_backbone
 from ..saving.configuration import OUR_MODEL, defaults, shown
-from ..saving.reading import is_finite
+from ..saving.reading import is_finite, read_file
 from ..saving.record import Record
 from ..saving.shared_folder import CARD, LARGEST_CONFIG, as_state, place_of
 from ..saving.tensors import HEADS, digest_of, has_digest
@@ -179,10 +180,15 @@ def obstacle(method: Method | None, options: Mapping[str, Any], trained: Mapping
     return f"rows stand at the beginning there, and --prompt-position is {position}, not 0" if position else None
 
 
+def reader(path: str, backbone: Any = None) -> Any:
+    """Return what reads ``path``, for ``load_state``; ``backbone``: its file, if it is not where it was."""
+    return partial(read_peft, backbone=backbone) if Path(path, CONFIG).is_file() else read_file
+
+
 def read_peft(path: str, option: str, backbone: str | None = None) -> dict[str, Any]:
     """Return what a checkpoint would hold, see ``read_shared``, of an exported folder, or a LoRA that peft trained.
 
-    ``backbone``: its file, unless it is where an export recorded it. Raise InputError for any other folder.
+    Raise InputError for any other folder.
     """
     folder = Path(path)
     try:

@@ -53,15 +53,13 @@ MODULES = {  # the Linears of a layer, as transformers calls them
     "fc1": "intermediate.dense",
     "fc2": "output.dense",
 }
-# What may stand in the configuration of a LoRA that peft trained: these, any value; others, off.
+# In the configuration of a LoRA that peft trained these may have any value, or are read; others must be off.
 READ = set(
     "auto_mapping base_model_name_or_path inference_mode peft_type peft_version revision task_type modules_to_save r "
     "target_modules exclude_modules layers_to_transform layers_pattern lora_alpha lora_dropout use_rslora "
     "megatron_core qalora_group_size".split()
 )
 OFF: dict[str, Any] = {"bias": ["none"], "init_lora_weights": [True, "gaussian"]}
-
-
 USE = """
 peft's `PeftModel.from_pretrained` loads this folder onto `AutoModelForSequenceClassification` of the backbone, with
 `num_labels` as there are answers above, in their order. Texts are as its tokenizer makes them, with pads at their ends.
@@ -92,14 +90,15 @@ class Family(NamedTuple):
             places[f"method.{letter}.{linear}"] = [f"{self.encoder}.encoder.layer.{layer}.{end}" for layer in layers]
         return places
 
-    def tables(self, backbone: Backbone) -> tuple[Tensor, Tensor]:
-        """Return positions from a text's first one on, which may be changed, and the row of ``<s>``."""
-        words, positions = (backbone.weights[f"{STACK}embed_{name}.weight"] for name in ("tokens", "positions"))
-        return positions.float().clone(), words[0].float()
-
 
 ROBERTA = Family("roberta", "classifier.dense", "classifier.out_proj", ["classifier"], 2, 1, 2)
 BERT = Family("bert", "bert.pooler.dense", "classifier", ["pooler", "classifier"], 0, 2, None)
+
+
+def tables(backbone: Backbone) -> tuple[Tensor, Tensor]:
+    """Return fairseq's table of positions, which may be changed, and the word ``<s>``."""
+    words, positions = (backbone.weights[f"{STACK}embed_{name}.weight"] for name in ("tokens", "positions"))
+    return positions.float().clone(), words[0].float()
 
 
 def write_peft(
@@ -113,11 +112,9 @@ def write_peft(
     source: Any = backbone.args.get("source") or {"model_type": record.bpe}  # older files do not say
     family, model, task = BERT if source.get("model_type") == "bert" else ROBERTA, options["model"], options["task"]
     kind = LORA if type(method) is LoRA else PROMPT if method is not None and method.prompt_length else PREFIX
-    problem = obstacle(method, options, tensors)
-    if record.pairs and task["separator_token"] != family.separator:
-        problem = (
-            f"its pairs have --separator-token {task['separator_token']}, unlike those of {family.encoder}'s tokenizer"
-        )
+    problem, separator = obstacle(method, options, tensors), task.get("separator_token")
+    if record.pairs and separator != family.separator:
+        problem = f"its pairs have --separator-token {separator}, unlike those of {family.encoder}'s tokenizer"
     if backbone.fingerprint() != config["backbone"]["tensors_sha256"]:
         problem = f"{file} is not its backbone, which --backbone names"
     if problem is not None:
@@ -126,17 +123,18 @@ def write_peft(
     # The method, with a table of positions in place of the backbone's.
     own = {n: value.detach().float().cpu() for n, value in tensors.items()}
     adapter: dict[str, Any] = {"peft_type": kind, "task_type": "SEQ_CLS", "inference_mode": True}
-    found, saved, (positions, word) = {}, list(family.modules), family.tables(backbone)
-    text, length, width = positions[2:], model["prompt_length"], model["encoder_embed_dim"]
+    found, saved, (positions, word) = {}, list(family.modules), tables(backbone)
+    text, width = positions[2:], word.numel()
     linears, layers = (list(method.a), method.layers) if isinstance(method, LoRA) else ([], ())
-    if kind == LORA:
+    if isinstance(method, LoRA):
         modules = "|".join(MODULES[linear] for linear in linears).replace(".", r"\.")
         adapter["target_modules"] = rf".*\.layer\.({'|'.join(map(str, layers))})\.({modules})"
-        adapter |= {"r": model["lora_rank"], "lora_alpha": model["lora_alpha"], "lora_dropout": model["lora_dropout"]}
+        adapter |= {"r": method.rank, "lora_alpha": method.scale * method.rank}
     else:
+        rows = own["method.table"]
+        length = rows.size(1) // 2 if kind == PREFIX else rows.size(1)
         adapter |= {"num_virtual_tokens": length, "token_dim": width, "num_transformer_submodules": 1}
         adapter |= {"num_layers": model["encoder_layers"], "num_attention_heads": model["encoder_attention_heads"]}
-        rows = own["method.table"]
         if kind == PREFIX:  # from L x (t keys, t values) x d
             found[ROWS] = rows.view(-1, 2, length, width).permute(2, 0, 1, 3).flatten(1)
             text[length:] = text[:-length].clone()
@@ -163,15 +161,17 @@ def write_peft(
 
 def obstacle(method: Method | None, options: Mapping[str, Any], trained: Mapping[str, Tensor]) -> str | None:
     """Return why peft cannot hold what a method does; None: it can."""
-    model, position = options["model"], options["task"]["prompt_position"]
+    model, position = options["model"], options["task"].get("prompt_position")
     if any(name.startswith(STACK) for name in trained):
         return "it trains weights of the backbone"
-    if model["predict_with"] != "head" or model["pooler_activation_fn"] != "tanh":
+    if model.get("predict_with", "head") != "head" or model.get("pooler_activation_fn", "tanh") != "tanh":
         return "heads there are a Linear, tanh and a Linear"
     if method is not None and method.representation is not None:
         return "it makes prompts from each input, and peft has the same ones for all"
+    if type(method) is LoRA:
+        return None
     if not isinstance(method, TaskPrompts) or type(method) is not TaskPrompts:
-        return None if type(method) is LoRA else "peft has no such method"
+        return "peft has no such method"
     if method.insertion == "key-value":
         every = len(method.places) == model["encoder_layers"]
         return None if every else "a prefix of peft enters every layer (--prompt-layers all)"
@@ -240,7 +240,7 @@ def as_ours(
     # Prompts, and what is changed or saved by name.
     if kind != LORA:
         rows, length, width = left.pop(ROWS), adapter["num_virtual_tokens"], adapter["token_dim"]
-        positions, word = family.tables(backbone)
+        positions, word = tables(backbone)
         if kind == PREFIX:
             table = rows.view(length, -1, 2, width).permute(1, 2, 0, 3).reshape(-1, 2 * length, width)
         else:

@@ -61,7 +61,7 @@ def load(
 
     Args:
         checkpoint: what fairseq-train saved, a folder that ``python -m fairseq_idpg.export`` made of it, or one of
-            peft with LoRA. Or a list of such, or {name of a task: such}: their tasks share one backbone in memory.
+            peft. Or a list of such, or {name of a task: such}: their tasks share one backbone in memory.
         device: default: a GPU if there is one.
         backbone: the backbone's model.pt, if it has moved since the training.
         fp16: compute in half precision, on a GPU.

@@ -1,14 +1,16 @@
 """Folders of Hugging Face's peft, written and read without it, for its classifiers of RoBERTa, XLM-R and BERT.
 
-peft puts prompts in front of ``<s>``, and counts a prefix among the positions of the text; this package does neither. A
-table of positions in the folder makes up for it, exactly; p_i is the row of position i, p'_i that of the folder:
+peft puts prompts in front of ``<s>``, and counts a prefix among the positions of the text; this package does neither.
+Attention knows rows by their positions alone, so that this can be made up for, exactly. Positions count from 0; a
+method adds p_i to a row, the folder p'_i; w is the word ``<s>``, which the head reads in row 0.
 
-- LORA: A and B of each matrix, without a table.
-- PREFIX_TUNING: t x 2 L d, rows of k_1, v_1, ..., k_L, v_L. The text's positions begin at t: p'_(t + i) = p_i.
-- PROMPT_TUNING: attention knows rows by their positions alone, and the head reads the first row. So peft's t rows are
-  word(<s>), P_1, ..., P_(t - 1), and ``<s>`` behind them becomes P_t: p'_t = p_t + P_t - word(<s>).
+- LORA: A and B of each matrix.
+- PREFIX_TUNING: t x 2 L d, rows of k_1, v_1, ..., k_L, v_L. Written with p'_(t + i) = p_i. One that peft trained is
+  read as DePT, which adds p_(t + i) - p_i to word i.
+- PROMPT_TUNING: peft's rows are w, P_1, ..., P_(t - 1), and its ``<s>`` becomes P_t by p'_t = p_t + P_t - w. Rows
+  R_0, ..., R_(t - 1) that peft trained are read as DePT, which adds R_0 - w to ``<s>``; its prompt is R_1, ..., w.
 
-A backbone's positions contain segment 0, so beside such a table all segments are 0.
+Positions of a backbone contain segment 0, so beside a table of positions all segments are 0.
 """
 
 import json
@@ -17,7 +19,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY
@@ -53,11 +55,13 @@ MODULES = {  # the Linears of a layer, as transformers calls them
     "fc1": "intermediate.dense",
     "fc2": "output.dense",
 }
-# In the configuration of a LoRA that peft trained these may have any value, or are read; others must be off.
+# What peft may say of its own folders: these are read, or change no prediction; others must be off.
 READ = set(
-    "auto_mapping base_model_name_or_path inference_mode peft_type peft_version revision task_type modules_to_save r "
-    "target_modules exclude_modules layers_to_transform layers_pattern lora_alpha lora_dropout use_rslora "
-    "megatron_core qalora_group_size".split()
+    "auto_mapping base_model_name_or_path encoder_dropout encoder_hidden_size encoder_num_layers "
+    "encoder_reparameterization_type exclude_modules inference_mode layers_pattern layers_to_transform lora_alpha "
+    "lora_dropout megatron_core modules_to_save num_attention_heads num_layers num_transformer_submodules "
+    "num_virtual_tokens peft_type peft_version prefix_projection prompt_tuning_init prompt_tuning_init_text "
+    "qalora_group_size r revision target_modules task_type token_dim tokenizer_name_or_path use_rslora".split()
 )
 OFF: dict[str, Any] = {"bias": ["none"], "init_lora_weights": [True, "gaussian"]}
 USE = """
@@ -66,37 +70,27 @@ peft's `PeftModel.from_pretrained` loads this folder onto `AutoModelForSequenceC
 """
 
 
-class Family(NamedTuple):
-    """What transformers' classifiers of a family have; the head is a Linear, tanh and a Linear."""
+def places(bert: bool, head: str, linears: Iterable[str] = (), layers: Iterable[int] = ()) -> dict[str, list[str]]:
+    """Return {our name of a tensor: transformers'}, of LoRA for each layer; ``head``: our name of the head.
 
-    encoder: str
-    dense: str  # of BERT the pooler
-    out_proj: str
-    modules: list[str]  # that hold the head
-    first: int  # the row of a text's first position
-    segments: int
-    separator: int | None  # what its tokenizer puts in front of the second sentence, in our numbers
-
-    def table(self, name: str) -> str:
-        return f"{self.encoder}.embeddings.{name}.weight"
-
-    def places(self, linears: Iterable[str], layers: Iterable[int], head: str) -> dict[str, list[str]]:
-        """Return {our name of a tensor: theirs}: those of LoRA for each layer, those of the head."""
-        of_head, places = {"dense": self.dense, "out_proj": self.out_proj}, {}
-        for kind in ("weight", "bias"):
-            places.update({f"{HEADS}{head}.{own}.{kind}": [f"{name}.{kind}"] for own, name in of_head.items()})
-        for linear, letter in product(linears, "ab"):
-            end = f"{MODULES[linear]}.lora_{letter.upper()}.weight"
-            places[f"method.{letter}.{linear}"] = [f"{self.encoder}.encoder.layer.{layer}.{end}" for layer in layers]
-        return places
+    Both heads are a Linear, tanh and a Linear; BERT's first one is its pooler.
+    """
+    dense, out_proj = ("bert.pooler.dense", "classifier") if bert else ("classifier.dense", "classifier.out_proj")
+    found = {}
+    for kind in ("weight", "bias"):
+        found.update({f"{head}.dense.{kind}": [f"{dense}.{kind}"], f"{head}.out_proj.{kind}": [f"{out_proj}.{kind}"]})
+    for linear, letter in product(linears, "ab"):
+        layer, end = f"{'bert' if bert else 'roberta'}.encoder.layer", f"{MODULES[linear]}.lora_{letter.upper()}.weight"
+        found[f"method.{letter}.{linear}"] = [f"{layer}.{number}.{end}" for number in layers]
+    return found
 
 
-ROBERTA = Family("roberta", "classifier.dense", "classifier.out_proj", ["classifier"], 2, 1, 2)
-BERT = Family("bert", "bert.pooler.dense", "classifier", ["pooler", "classifier"], 0, 2, None)
+def table_name(bert: bool, table: str) -> str:
+    return f"{'bert' if bert else 'roberta'}.embeddings.{table}.weight"
 
 
 def tables(backbone: Backbone) -> tuple[Tensor, Tensor]:
-    """Return fairseq's table of positions, which may be changed, and the word ``<s>``."""
+    """Return fairseq's table of positions, whose first two rows stand for none, and the word ``<s>``."""
     words, positions = (backbone.weights[f"{STACK}embed_{name}.weight"] for name in ("tokens", "positions"))
     return positions.float().clone(), words[0].float()
 
@@ -110,11 +104,11 @@ def write_peft(
     """
     backbone, record, options = read_backbone(backbone_path(file)), Record(**config["data"]), config["options"]
     source: Any = backbone.args.get("source") or {"model_type": record.bpe}  # older files do not say
-    family, model, task = BERT if source.get("model_type") == "bert" else ROBERTA, options["model"], options["task"]
+    bert, task, model = source.get("model_type") == "bert", options["task"], options["model"]
     kind = LORA if type(method) is LoRA else PROMPT if method is not None and method.prompt_length else PREFIX
     problem, separator = obstacle(method, options, tensors), task.get("separator_token")
-    if record.pairs and separator != family.separator:
-        problem = f"its pairs have --separator-token {separator}, unlike those of {family.encoder}'s tokenizer"
+    if record.pairs and separator != (None if bert else 2):
+        problem = f"its pairs have --separator-token {separator}, unlike those of the backbone's tokenizer"
     if backbone.fingerprint() != config["backbone"]["tensors_sha256"]:
         problem = f"{file} is not its backbone, which --backbone names"
     if problem is not None:
@@ -122,8 +116,8 @@ def write_peft(
 
     # The method, with a table of positions in place of the backbone's.
     own = {n: value.detach().float().cpu() for n, value in tensors.items()}
+    saved, found, (positions, word) = ["pooler"] * bert + ["classifier"], {}, tables(backbone)
     adapter: dict[str, Any] = {"peft_type": kind, "task_type": "SEQ_CLS", "inference_mode": True}
-    found, saved, (positions, word) = {}, list(family.modules), tables(backbone)
     text, width = positions[2:], word.numel()
     linears, layers = (list(method.a), method.layers) if isinstance(method, LoRA) else ([], ())
     if isinstance(method, LoRA):
@@ -143,11 +137,11 @@ def write_peft(
             text[length] += rows[0, -1] - word
 
     # BERT's tokenizer calls the second sentence segment 1, which is segment 0 here.
-    if kind != LORA or record.pairs and family is BERT:
+    if kind != LORA or record.pairs and bert:
         saved += [POSITIONS, SEGMENTS]
-        found[family.table(POSITIONS)] = positions[2 - family.first :]
-        found[family.table(SEGMENTS)] = torch.zeros(source.get("type_vocab_size", family.segments), width)
-    for ours, theirs in family.places(linears, layers, task["classification_head_name"]).items():
+        found[table_name(bert, POSITIONS)] = positions[2:] if bert else positions
+        found[table_name(bert, SEGMENTS)] = torch.zeros(source.get("type_vocab_size", 2 if bert else 1), width)
+    for ours, theirs in places(bert, HEADS + task["classification_head_name"], linears, layers).items():
         found.update(zip(theirs, [own[ours]] if ours.startswith(HEADS) else own[ours]))
 
     # Names begin with those of peft's wrappers.
@@ -186,10 +180,7 @@ def reader(path: str, backbone: Any = None) -> Any:
 
 
 def read_peft(path: str, option: str, backbone: str | None = None) -> dict[str, Any]:
-    """Return what a checkpoint would hold, see ``read_shared``, of an exported folder, or a LoRA that peft trained.
-
-    Raise InputError for any other folder.
-    """
+    """Return what a checkpoint would hold, see ``read_shared``; raise InputError for a folder that is not read."""
     folder = Path(path)
     try:
         with open(folder / CONFIG, encoding="utf-8") as file:
@@ -209,8 +200,8 @@ def read_peft(path: str, option: str, backbone: str | None = None) -> dict[str, 
         raise
     except Exception as error:  # of JSON, of safetensors, and of torch over sizes and types
         raise InputError(
-            f"{option} {path}: this folder of peft is not read ({reason_of(error)}): give one of "
-            "python -m fairseq_idpg.export --format peft, or of peft's LoRA for RoBERTa"
+            f"{option} {path}: this folder of peft is not read ({reason_of(error)}): give one of a LoRA, prefix or "
+            "prompt for RoBERTa or BERT with a classification head"
         ) from None
 
 
@@ -221,70 +212,80 @@ def as_ours(
 
     Raise ValueError for what is not computed so here.
     """
-    kind, exported, tensors = adapter["peft_type"], config is not None, {}
+    kind, exported = adapter["peft_type"], config is not None
     left = {n.removeprefix("base_model.").removeprefix("model."): value.float() for n, value in loaded.items()}
-    family = BERT if any(name.startswith("bert.") for name in left) else ROBERTA
-    if kind != LORA and not exported:
-        raise ValueError(
-            f"{shown(kind)} of peft has prompts in front of <s> or shifts the text, as no method here does"
-        )
+    bert, (positions, word) = "classifier.weight" in left, tables(backbone)
+    table, text = left.pop(table_name(bert, POSITIONS) if exported else "", None), positions[2:]
+    left.pop(table_name(bert, SEGMENTS) if exported else "", None)
 
-    # The names of LoRA's tensors say what it changes.
-    end = ".lora_A.weight"
-    changed = [name.removesuffix(end).partition(".layer.")[2].partition(".") for name in left if name.endswith(end)]
-    layers, modules = sorted({int(layer) for layer, _, _ in changed}), {module for _, _, module in changed}
-    linears = [linear for linear, module in MODULES.items() if module in modules]
-    if not exported:
-        config = of_lora(adapter, layers, linears, len(left.get(f"{family.out_proj}.weight", ())), backbone)
-
-    # Prompts, and what is changed or saved by name.
-    if kind != LORA:
-        rows, length, width = left.pop(ROWS), adapter["num_virtual_tokens"], adapter["token_dim"]
-        positions, word = tables(backbone)
+    # The method; the names of LoRA's tensors say what it changes.
+    tensors, linears, layers, options = {}, [], [], {}
+    if kind == LORA:
+        end = ".lora_A.weight"
+        changed = [name.removesuffix(end).partition(".layer.")[2].partition(".") for name in left if name.endswith(end)]
+        layers, modules = sorted({int(layer) for layer, _, _ in changed}), {module for _, _, module in changed}
+        linears, rank = [linear for linear, module in MODULES.items() if module in modules], adapter["r"]
+        alpha = float(adapter["lora_alpha"] * (rank**0.5 if adapter.get("use_rslora") else 1))
+        options = {"method": "lora", "lora_rank": rank, "lora_alpha": alpha, "lora_layers": ",".join(map(str, layers))}
+        options["lora_projections"] = ",".join(name for name, linear in LINEARS.items() if linear in linears)
+    elif kind in (PREFIX, PROMPT, "P_TUNING"):
+        rows, length = left.pop(ROWS), adapter["num_virtual_tokens"]
         if kind == PREFIX:
-            table = rows.view(length, -1, 2, width).permute(1, 2, 0, 3).reshape(-1, 2 * length, width)
+            rows, added = rows.view(length, -1, 2, len(word)).permute(1, 2, 0, 3), text[length:] - text[:-length]
+            tensors["method.table"] = rows.reshape(-1, 2 * length, len(word))
         else:
-            last = left[family.table(POSITIONS)][family.first + length] - positions[2 + length] + word
-            table = torch.cat([rows[1:], last[None]])[None]
-        tensors["method.table"] = table
-    for ours, theirs in family.places(linears, layers, config["options"]["task"]["classification_head_name"]).items():
+            last = word if table is None else table[length if bert else length + 2] - text[length] + word
+            tensors["method.table"], added = torch.cat([rows[1:], last[None]])[None], rows[:1] - word
+        if not exported:  # M x d as A B of rank r = min(M, d), with a factor of 1
+            rank, unit = min(added.shape), torch.eye(min(added.shape))
+            tensors["method.words.a"], tensors["method.words.b"] = (
+                (unit, added) if rank == len(added) else (added, unit)
+            )
+            options = {"method": "dept", "prompt_length": length, "words_alpha": rank**0.5, "words_rank": rank}
+            options |= {"words_length": len(added), "prompt_layers": "all" if kind == PREFIX else "first"}
+            options["prompt_insertion"] = "key-value" if kind == PREFIX else "add"
+    else:
+        raise ValueError(f"{shown(kind)} is not LORA, PREFIX_TUNING, PROMPT_TUNING or P_TUNING")
+
+    # The head, and all that has a name.
+    if not exported:
+        out_proj = left.get("classifier.weight" if bert else "classifier.out_proj.weight", ())
+        config = of_peft(adapter, options, len(out_proj), length if kind == PREFIX else 0, backbone)
+    head = HEADS + config["options"]["task"]["classification_head_name"]
+    for ours, theirs in places(bert, head, linears, layers).items():
         if not left.keys() >= set(theirs):
             raise ValueError(f"it lacks {min(set(theirs) - left.keys())}")
         parts = [left.pop(name) for name in theirs]
         tensors[ours] = parts[0] if ours.startswith(HEADS) else torch.stack(parts)
-    other = left.keys() - ({family.table(POSITIONS), family.table(SEGMENTS)} if exported else set())
-    if other:
-        raise ValueError(f"this package has no place for {min(other):.80}")
+    if left:
+        raise ValueError(f"this package has no place for {min(left):.80}")
     return as_state(folder, config, tensors)
 
 
-def of_lora(
-    adapter: dict[str, Any], layers: list[int], linears: list[str], classes: int, backbone: Backbone
+def of_peft(
+    adapter: dict[str, Any], options: dict[str, Any], classes: int, shift: int, backbone: Backbone
 ) -> dict[str, Any]:
-    """Return what config.json of a folder to share would say of a LoRA that peft trained.
+    """Return what config.json of a folder to share would say of one that peft trained.
 
-    peft records no labels, so they get transformers' names, and texts are single sentences. Raise ValueError for a
-    setting that is unknown here.
+    peft records no labels, so they get transformers' names, and texts are single sentences. They are cut where
+    positions, ``shift`` of which are a prefix's, come to their end. Raise ValueError for a setting that is unknown.
     """
     on = [n for n, value in adapter.items() if n not in READ and value not in [None, False, [], {}, *OFF.get(n, [])]]
     if on:
         raise ValueError(f"its {on[0]} is {shown(adapter[on[0]])}, which is unknown here")
-    rank, scores, file = adapter["r"], classes == 1, Path(backbone.path)
+    scores, file, room = classes == 1, Path(backbone.path), len(tables(backbone)[0]) - 2
+    shared = {"classification_head_name": "sentence_classification_head", "regression_target": scores}
     model, task = (
         {name: value for name, value in defaults(config).items() if "${" not in str(value)}
         for config in (MODEL_DATACLASS_REGISTRY[OUR_MODEL], TASK_DATACLASS_REGISTRY[TASK])
     )
-    shared = {"classification_head_name": "sentence_classification_head", "regression_target": scores}
-    task |= {"num_classes": classes, "init_token": 0, "update_freq": [1], **shared}
-    task["max_positions"] = model["max_positions"] = len(backbone.weights[f"{STACK}embed_positions.weight"]) - 2
+    task |= {"num_classes": classes, "init_token": 0, "update_freq": [1], "max_positions": room, **shared}
     model |= {name: value for name, value in backbone.sizes.items() if value is not None}
-    model["lora_projections"] = ",".join(name for name, linear in LINEARS.items() if linear in linears)
-    model |= {"lora_rank": rank, "lora_layers": ",".join(map(str, layers))}
-    model["lora_alpha"] = float(adapter["lora_alpha"] * (rank**0.5 if adapter.get("use_rslora") else 1))
-    labels = None if scores else [f"LABEL_{i}" for i in range(classes)]
+    model |= {"max_positions": room, **options}
+    record = Record(regression=scores, pairs=False, max_length=room - shift - 2 if shift else None)
     return {
-        "method": "lora",
-        "data": asdict(Record(regression=scores, labels=labels, pairs=False)),
+        "method": model.pop("method"),
+        "data": {**asdict(record), "labels": None if scores else [f"LABEL_{i}" for i in range(classes)]},
         "backbone": {"name": file.name, "path": backbone.path, "tensors_sha256": backbone.fingerprint()},
         "options": {"task": task, "model": model, "criterion": {"_name": "sentence_prediction", **shared}},
     }

@@ -180,12 +180,28 @@ def test_peft_trained_lora(world, tmp_path):
         load(folder, vocab=world.hf)
 
 
-@pytest.mark.parametrize("kind", ["PrefixTuningConfig", "PromptTuningConfig"])
+PROMPTS = {
+    "PrefixTuningConfig": {"prefix_projection": True, "encoder_hidden_size": 5},
+    "PromptTuningConfig": {},
+    "PromptEncoderConfig": {"encoder_hidden_size": 5},
+}
+
+
+@pytest.mark.parametrize("kind", PROMPTS)
 def test_peft_trained_prompts(kind, world, tmp_path):
-    config = {"task_type": "SEQ_CLS", "num_virtual_tokens": 3}
+    """They are read as DePT, whose rows on words stand for peft's places; no text is longer than peft reads."""
+    more = {"modules_to_save": ["pooler"]} if world.family == "bert" else {}
+    config = {"task_type": "SEQ_CLS", "num_virtual_tokens": 3, **PROMPTS[kind], **more}
     folder = by_peft(world, tmp_path / "x", lambda peft: getattr(peft, kind)(**config))
-    with pytest.raises(InputError, match="in front of <s>"):
-        load(folder, backbone=world.backbone, vocab=world.hf)
+    tokens, found = world.logits(folder, pairs=False)
+    torch.testing.assert_close(found, theirs(world, folder, tokens), atol=1e-5, rtol=0)
+    model = load(folder, backbone=world.backbone, vocab=world.hf)
+    assert not model.predict([" ".join(["a"] * 25)])[0].cut  # 30 positions
+    if kind == "PrefixTuningConfig":
+        assert model.predict([" ".join(["a"] * 26)])[0].cut
+    else:
+        with pytest.raises(InputError, match="has 26 tokens"):
+            model.predict([" ".join(["a"] * 26)])
 
 
 def change_config(folder, **changes):

@@ -16,8 +16,6 @@ from preprocess.writing import new_folder
 
 from .errors import InputError, check_there, command_parser, logged_command
 
-FORMATS = ("fairseq_idpg", "peft")
-
 
 def export(
     checkpoint: str,
@@ -36,7 +34,7 @@ def export(
         record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if any.
         paths: keep where the backbone and the encoder's files are on this machine.
         peft: write a folder of Hugging Face's peft, of a method that it has; see ``inference/peft.py``.
-        backbone: with ``peft`` the backbone's file, if it has moved since the training.
+        backbone: its file, which ``peft`` reads, if it has moved since the training.
 
     Raise InputError for any other file, or where something stands at ``folder``.
     """
@@ -135,8 +133,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("folder", metavar="DIR", help="folder to make")
     add("--record", metavar="FILE", help="scores of the run (default: record.json beside a checkpoint_best.pt)")
     add("--no-paths", action="store_true", help="leave out where backbone and encoder are on this machine")
-    add("--format", choices=FORMATS, default=FORMATS[0], help="who can load the folder (default: %(default)s)")
-    add("--backbone", metavar="FILE", help="for peft: the backbone's model.pt, if it has moved since the training")
+    add("--format", choices=("idpg", "peft"), default="idpg", help="who loads the folder (default: %(default)s)")
+    add("--backbone", metavar="FILE", help="the backbone's model.pt, if it has moved since the training")
     add("--overwrite", action="store_true", help="replace an earlier folder of this kind")
     return parser
 
@@ -144,7 +142,7 @@ def build_parser() -> argparse.ArgumentParser:
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
-    peft = args.format == FORMATS[1]
+    peft = args.format == "peft"
     pairs = export(
         args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths, peft=peft, backbone=args.backbone
     )

@@ -22,8 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq.models import MODEL_DATACLASS_REGISTRY
-from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -34,9 +32,9 @@ from ..errors import InputError, refused
 from ..methods.adapters.lora import LINEARS, LoRA
 from ..methods.base import Method
 from ..methods.prompts.task_prompts import TaskPrompts
-from ..names import TASK
+from ..models.config import open_options
 from ..saving.backbone_file import backbone_path, read_backbone
-from ..saving.configuration import OUR_MODEL, defaults, shown
+from ..saving.configuration import shown
 from ..saving.reading import is_finite, read_file
 from ..saving.record import Record
 from ..saving.shared_folder import CARD, LARGEST_CONFIG, as_state, place_of
@@ -46,6 +44,7 @@ CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 PEFT_FILES = (TENSORS, CONFIG, CARD)
 OURS = "fairseq_idpg"  # in the metadata of TENSORS: what config.json of a folder to share says, and a checksum
 LORA, PREFIX, PROMPT = "LORA", "PREFIX_TUNING", "PROMPT_TUNING"
+SEPARATORS = {"roberta": 2, "bert": None}  # in front of the second sentence, by their tokenizers
 ROWS, POSITIONS, SEGMENTS = "prompt_embeddings", "position_embeddings", "token_type_embeddings"
 MODULES = {  # the Linears of a layer, as transformers calls them
     "q_proj": "attention.self.query",
@@ -70,23 +69,19 @@ peft's `PeftModel.from_pretrained` loads this folder onto `AutoModelForSequenceC
 """
 
 
-def places(bert: bool, head: str, linears: Iterable[str] = (), layers: Iterable[int] = ()) -> dict[str, list[str]]:
-    """Return {our name of a tensor: transformers'}, of LoRA for each layer; ``head``: our name of the head.
+def places(encoder: str, head: str, linears: Iterable[str], layers: Iterable[int]) -> dict[str, list[str]]:
+    """Return {our name of a tensor: transformers', of LoRA for each layer}; ``head``: our name of the head.
 
     Both heads are a Linear, tanh and a Linear; BERT's first one is its pooler.
     """
-    dense, out_proj = ("bert.pooler.dense", "classifier") if bert else ("classifier.dense", "classifier.out_proj")
-    found = {}
-    for kind in ("weight", "bias"):
-        found.update({f"{head}.dense.{kind}": [f"{dense}.{kind}"], f"{head}.out_proj.{kind}": [f"{out_proj}.{kind}"]})
+    parts = {"dense": "classifier.dense", "out_proj": "classifier.out_proj"}
+    if encoder == "bert":
+        parts = {"dense": "bert.pooler.dense", "out_proj": "classifier"}
+    found = {f"{head}.{own}.{kind}": [f"{parts[own]}.{kind}"] for own in parts for kind in ("weight", "bias")}
     for linear, letter in product(linears, "ab"):
-        layer, end = f"{'bert' if bert else 'roberta'}.encoder.layer", f"{MODULES[linear]}.lora_{letter.upper()}.weight"
-        found[f"method.{letter}.{linear}"] = [f"{layer}.{number}.{end}" for number in layers]
+        end = f"{MODULES[linear]}.lora_{letter.upper()}.weight"
+        found[f"method.{letter}.{linear}"] = [f"{encoder}.encoder.layer.{layer}.{end}" for layer in layers]
     return found
-
-
-def table_name(bert: bool, table: str) -> str:
-    return f"{'bert' if bert else 'roberta'}.embeddings.{table}.weight"
 
 
 def tables(backbone: Backbone) -> tuple[Tensor, Tensor]:
@@ -104,10 +99,14 @@ def write_peft(
     """
     backbone, record, options = read_backbone(backbone_path(file)), Record(**config["data"]), config["options"]
     source: Any = backbone.args.get("source") or {"model_type": record.bpe}  # older files do not say
-    bert, task, model = source.get("model_type") == "bert", options["task"], options["model"]
+    encoder, task, model = (
+        "bert" if source.get("model_type") == "bert" else "roberta",
+        options["task"],
+        options["model"],
+    )
     kind = LORA if type(method) is LoRA else PROMPT if method is not None and method.prompt_length else PREFIX
     problem, separator = obstacle(method, options, tensors), task.get("separator_token")
-    if record.pairs and separator != (None if bert else 2):
+    if record.pairs and separator != SEPARATORS[encoder]:
         problem = f"its pairs have --separator-token {separator}, unlike those of the backbone's tokenizer"
     if backbone.fingerprint() != config["backbone"]["tensors_sha256"]:
         problem = f"{file} is not its backbone, which --backbone names"
@@ -116,7 +115,8 @@ def write_peft(
 
     # The method, with a table of positions in place of the backbone's.
     own = {n: value.detach().float().cpu() for n, value in tensors.items()}
-    saved, found, (positions, word) = ["pooler"] * bert + ["classifier"], {}, tables(backbone)
+    bert, found, (positions, word) = encoder == "bert", {}, tables(backbone)
+    saved = ["pooler", "classifier"] if bert else ["classifier"]
     adapter: dict[str, Any] = {"peft_type": kind, "task_type": "SEQ_CLS", "inference_mode": True}
     text, width = positions[2:], word.numel()
     linears, layers = (list(method.a), method.layers) if isinstance(method, LoRA) else ([], ())
@@ -139,9 +139,10 @@ def write_peft(
     # BERT's tokenizer calls the second sentence segment 1, which is segment 0 here.
     if kind != LORA or record.pairs and bert:
         saved += [POSITIONS, SEGMENTS]
-        found[table_name(bert, POSITIONS)] = positions[2:] if bert else positions
-        found[table_name(bert, SEGMENTS)] = torch.zeros(source.get("type_vocab_size", 2 if bert else 1), width)
-    for ours, theirs in places(bert, HEADS + task["classification_head_name"], linears, layers).items():
+        found[f"{encoder}.embeddings.{POSITIONS}.weight"] = text if bert else positions
+        segments = torch.zeros(source.get("type_vocab_size", 2 if bert else 1), width)
+        found[f"{encoder}.embeddings.{SEGMENTS}.weight"] = segments
+    for ours, theirs in places(encoder, HEADS + task["classification_head_name"], linears, layers).items():
         found.update(zip(theirs, [own[ours]] if ours.startswith(HEADS) else own[ours]))
 
     # Names begin with those of peft's wrappers.
@@ -212,11 +213,11 @@ def as_ours(
 
     Raise ValueError for what is not computed so here.
     """
-    kind, exported = adapter["peft_type"], config is not None
+    kind, exported, (positions, word) = adapter["peft_type"], config is not None, tables(backbone)
     left = {n.removeprefix("base_model.").removeprefix("model."): value.float() for n, value in loaded.items()}
-    bert, (positions, word) = "classifier.weight" in left, tables(backbone)
-    table, text = left.pop(table_name(bert, POSITIONS) if exported else "", None), positions[2:]
-    left.pop(table_name(bert, SEGMENTS) if exported else "", None)
+    encoder, text = "bert" if "classifier.weight" in left else "roberta", positions[2:]
+    exported_tables = [f"{encoder}.embeddings.{name}.weight" for name in (POSITIONS, SEGMENTS) if exported]
+    table, *_ = [*(left.pop(name, None) for name in exported_tables), None]
 
     # The method; the names of LoRA's tensors say what it changes.
     tensors, linears, layers, options = {}, [], [], {}
@@ -234,13 +235,12 @@ def as_ours(
             rows, added = rows.view(length, -1, 2, len(word)).permute(1, 2, 0, 3), text[length:] - text[:-length]
             tensors["method.table"] = rows.reshape(-1, 2 * length, len(word))
         else:
-            last = word if table is None else table[length if bert else length + 2] - text[length] + word
+            last = word if table is None else table[len(table) - len(text) + length] - text[length] + word
             tensors["method.table"], added = torch.cat([rows[1:], last[None]])[None], rows[:1] - word
         if not exported:  # M x d as A B of rank r = min(M, d), with a factor of 1
             rank, unit = min(added.shape), torch.eye(min(added.shape))
-            tensors["method.words.a"], tensors["method.words.b"] = (
-                (unit, added) if rank == len(added) else (added, unit)
-            )
+            factors = (unit, added) if rank == len(added) else (added, unit)
+            tensors.update(zip(("method.words.a", "method.words.b"), factors))
             options = {"method": "dept", "prompt_length": length, "words_alpha": rank**0.5, "words_rank": rank}
             options |= {"words_length": len(added), "prompt_layers": "all" if kind == PREFIX else "first"}
             options["prompt_insertion"] = "key-value" if kind == PREFIX else "add"
@@ -249,10 +249,10 @@ def as_ours(
 
     # The head, and all that has a name.
     if not exported:
-        out_proj = left.get("classifier.weight" if bert else "classifier.out_proj.weight", ())
-        config = of_peft(adapter, options, len(out_proj), length if kind == PREFIX else 0, backbone)
+        bias = left.get("classifier.bias", left.get("classifier.out_proj.bias", ()))
+        config = of_peft(adapter, options, len(bias), length if kind == PREFIX else 0, backbone)
     head = HEADS + config["options"]["task"]["classification_head_name"]
-    for ours, theirs in places(bert, head, linears, layers).items():
+    for ours, theirs in places(encoder, head, linears, layers).items():
         if not left.keys() >= set(theirs):
             raise ValueError(f"it lacks {min(set(theirs) - left.keys())}")
         parts = [left.pop(name) for name in theirs]
@@ -275,13 +275,10 @@ def of_peft(
         raise ValueError(f"its {on[0]} is {shown(adapter[on[0]])}, which is unknown here")
     scores, file, room = classes == 1, Path(backbone.path), len(tables(backbone)[0]) - 2
     shared = {"classification_head_name": "sentence_classification_head", "regression_target": scores}
-    model, task = (
-        {name: value for name, value in defaults(config).items() if "${" not in str(value)}
-        for config in (MODEL_DATACLASS_REGISTRY[OUR_MODEL], TASK_DATACLASS_REGISTRY[TASK])
-    )
-    task |= {"num_classes": classes, "init_token": 0, "update_freq": [1], "max_positions": room, **shared}
-    model |= {name: value for name, value in backbone.sizes.items() if value is not None}
-    model |= {"max_positions": room, **options}
+    task = {"num_classes": classes, "init_token": 0, "update_freq": [1], "max_positions": room, **shared}
+    task |= {"shorten_method": "none", "shorten_data_split_list": ""}
+    sizes = {name: value for name, value in backbone.sizes.items() if value is not None}
+    model = vars(open_options(**sizes, **options, max_positions=room))
     record = Record(regression=scores, pairs=False, max_length=room - shift - 2 if shift else None)
     return {
         "method": model.pop("method"),

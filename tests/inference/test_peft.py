@@ -140,6 +140,14 @@ def test_what_is_written(world, tmp_path):
     assert table.shape == (30 if bert else 32, 16)
     card = (tmp_path / "lora" / "README.md").read_text()
     assert all(label in card for label in LABELS) and "PeftModel" in card
+    main([str(tmp_path / "lora.pt"), str(tmp_path / "moved"), "--format", "peft", "--no-paths"])
+    assert not any(str(world.place).encode() in file.read_bytes() for file in (tmp_path / "moved").iterdir())
+    other = shutil.copy(world.backbone, tmp_path / "model.pt")
+    state = torch.load(other, weights_only=True)
+    state["model"]["encoder.sentence_encoder.layers.0.fc1.bias"] += 1
+    torch.save(state, other)
+    with pytest.raises(InputError, match="is not its backbone"):
+        export(str(tmp_path / "lora.pt"), str(tmp_path / "other"), peft=True, backbone=other)
     with pytest.raises(InputError, match="--overwrite"):
         export(str(tmp_path / "lora.pt"), str(tmp_path / "prefix"), peft=True)
     export(str(tmp_path / "lora.pt"), str(tmp_path / "prefix"), peft=True, overwrite=True)

@@ -153,7 +153,8 @@ def test_what_is_written(world, tmp_path):
     export(str(tmp_path / "lora.pt"), str(tmp_path / "prefix"), peft=True, overwrite=True)
 
 
-@pytest.mark.parametrize("case", [*REFUSED])
+@pytest.mark.parametrize("world", ["roberta"], indirect=True)
+@pytest.mark.parametrize("case", REFUSED)
 def test_what_peft_cannot_hold(case, world, tmp_path):
     options, reason = REFUSED[case]
     path = world.checkpoint(tmp_path / "x.pt", *options)
@@ -245,6 +246,7 @@ STRANGE = {
 }
 
 
+@pytest.mark.parametrize("world", ["roberta"], indirect=True)
 @pytest.mark.parametrize("case", [*DAMAGE, *STRANGE])
 def test_what_is_not_read(case, world, tmp_path, monkeypatch):
     """In one line, whatever is wrong; nothing is unpickled."""

@@ -230,7 +230,8 @@ def convert_lm_head(take: Reader, model_type: str, words: Tensor, order: list[in
 
 def checkpoint_of(state: State, config: Config) -> dict[str, Any]:
     """Return what fairseq's trainer expects in a file at update 0, of plain values, for weights_only."""
-    source, name = {"model_type": config["model_type"]}, config.get("_name_or_path")
+    segments = config.get("type_vocab_size", 2)
+    source, name = {"model_type": config["model_type"], "type_vocab_size": segments}, config.get("_name_or_path")
     if isinstance(name, str) and name and not os.path.isabs(name):
         source["name"] = name
     max_positions = state[f"{ROOT}embed_positions.weight"].size(0) - 2

@@ -2,7 +2,8 @@
 
 DIR holds what was trained and its description, but neither the backbone nor anything that could run code:
 prompt.safetensors, config.json and README.md. ``fairseq_idpg.load`` and ``python -m fairseq_idpg.predict --path`` take
-it instead of the checkpoint. ``--push-to-hub USER/NAME`` puts it on the Hugging Face hub, too.
+it instead of the checkpoint. With ``--format peft`` it is a folder of Hugging Face's peft, which these take as well.
+``--push-to-hub USER/NAME`` puts it on the Hugging Face hub, too.
 """
 
 import argparse
@@ -25,6 +26,8 @@ def export(
     record: str | None = None,
     paths: bool = True,
     licence: str | None = None,
+    peft: bool = False,
+    backbone: str | None = None,
 ) -> bool:
     """Write ``folder``, completely or not at all, and return whether its model reads pairs.
 
@@ -34,6 +37,8 @@ def export(
         record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if any.
         paths: keep where the backbone and the encoder's files are on this machine.
         licence: as the hub calls it, for the card.
+        peft: write a folder of Hugging Face's peft, of a method that it has; see ``inference/peft.py``.
+        backbone: its file, which ``peft`` reads, if it has moved since the training.
 
     Raise InputError for any other file, or where something stands at ``folder``.
     """
@@ -43,16 +48,17 @@ def export(
     from . import plugin  # noqa: F401
     from .backbone.weights import ENCODER, STACK
     from .inference.load import recorded
+    from .inference.peft import PEFT_FILES, USE, reader, write_peft
     from .methods.registry import find_preset
     from .models.config import fill_method_options, open_options
     from .models.size import method_of
     from .saving.configuration import as_options, buildable, check_is_ours
     from .saving.reading import load_state, read_file
-    from .saving.shared_folder import CARD, FILES, SECTIONS, card_text, write_shared
+    from .saving.shared_folder import CARD, FILES, SECTIONS, SHARED_FILES, card_text, write_shared
     from .saving.tensors import EXTRA_STATE, FINGERPRINT, as_digest
     from .training.run_facts import beside, run_facts, versions
 
-    check_target(target, overwrite)
+    check_target(target, overwrite, PEFT_FILES if peft else SHARED_FILES)
     state = read_file(checkpoint, "checkpoint")
     check_is_ours(state, what)
     kept, cfg = recorded(state, what), buildable(state, what)
@@ -82,7 +88,7 @@ def export(
     run = run_facts(state, sections["task"].get("data"), cfg["dataset"] or {}, record or beside(checkpoint))
 
     # config.json has all options but those that name files; where these are, "data" and "backbone" say.
-    backbone, vocab = Path(str(sections["model"]["backbone"])), kept.vocab
+    file, vocab = backbone or str(sections["model"]["backbone"]), kept.vocab
     options = {
         section: {n: v for n, v in values.items() if n not in FILES[section]} for section, values in sections.items()
     }
@@ -90,8 +96,8 @@ def export(
         "method": options["model"].pop("method"),
         "data": {**asdict(kept), "vocab": vocab if paths else vocab and Path(vocab).name},
         "backbone": {
-            "name": f"{backbone.parent.name or 'backbone'}/{backbone.name}",
-            "path": str(sections["model"]["backbone"]) if paths else None,
+            "name": f"{Path(file).parent.name or 'backbone'}/{Path(file).name}",
+            "path": file if paths else None,
             "tensors_sha256": as_digest(state["model"][FINGERPRINT]),
         },
         "run": run,
@@ -99,10 +105,15 @@ def export(
         "options": {**options, "model": {**options["model"], "save_full_model": False}},
     }
     with new_folder(target, overwrite) as work:
-        write_shared(work, tensors, config)
+        if peft:
+            write_peft(work, method, tensors, config, file)
+        else:
+            write_shared(work, tensors, config)
         numbers = sum(value.numel() for value in tensors.values())
-        (work / CARD).write_text(card_text(target.name, kept, config, numbers, licence), encoding="utf-8")
-        load_state(str(work), "folder")  # raises InputError unless it can be read again
+        card = card_text(target.name, kept, config, numbers, licence) + (USE if peft else "")
+        (work / CARD).write_text(card, encoding="utf-8")
+        # raises InputError unless it can be read again
+        load_state(str(work), "folder", read=reader(str(work), file))
     return bool(kept.pairs)
 
 
@@ -127,18 +138,16 @@ def push_to_hub(
         return push_folder(folder, name, private, token)
 
 
-def check_target(target: Path, overwrite: bool) -> None:
-    """Raise InputError where something stands that must not be replaced."""
-    from .saving.shared_folder import CARD, CONFIG, TENSORS
-
+def check_target(target: Path, overwrite: bool, files: tuple[str, str, str]) -> None:
+    """Raise InputError where something stands that must not be replaced; ``files``: of a folder of this kind."""
     if not os.path.lexists(target):
         return
     names = {entry.name for entry in target.iterdir()} if target.is_dir() else {""}
-    if names and not {TENSORS, CONFIG} <= names <= {TENSORS, CONFIG, CARD}:
-        raise InputError(f"{target} is not a folder to share: name another")
-    if not overwrite:
+    replaceable = not names or {*files[:2]} <= names <= {*files}
+    if not overwrite or not replaceable:
+        remedy = ", or replace it (--overwrite; in Python overwrite=True)" if replaceable else ""
         raise InputError(
-            f"{target} exists already: name another folder, or replace it (--overwrite; in Python overwrite=True)"
+            f"{target} exists and is {'' if replaceable else 'not '}a folder to share: name another{remedy}"
         )
 
 
@@ -149,6 +158,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("folder", metavar="DIR", help="folder to make")
     add("--record", metavar="FILE", help="scores of the run (default: record.json beside a checkpoint_best.pt)")
     add("--no-paths", action="store_true", help="leave out where backbone and encoder are on this machine")
+    add("--format", choices=("idpg", "peft"), default="idpg", help="who loads the folder (default: %(default)s)")
+    add("--backbone", metavar="FILE", help="the backbone's model.pt, if it has moved since the training")
     add("--licence", metavar="NAME", help="licence on the card, as the hub calls it: mit, apache-2.0, ...")
     add("--push-to-hub", metavar="USER/NAME", help="put the folder on the Hugging Face hub, too")
     add("--private", action="store_true", help="for you alone there")
@@ -160,7 +171,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     paths = not (args.no_paths or args.push_to_hub)
-    pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, paths, args.licence)
+    more = {"licence": args.licence, "peft": args.format == "peft", "backbone": args.backbone}
+    pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, paths, **more)
     from .saving.shared_folder import use_lines
 
     size = sum(file.stat().st_size for file in Path(args.folder).iterdir())

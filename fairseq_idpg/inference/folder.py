@@ -24,6 +24,7 @@ from ..saving.record import SECTION, listed
 from ..tasks.folder import class_names
 from .int8 import check_int8, put_in_int8
 from .load import keep_beginnings
+from .peft import reader
 
 
 @dataclass
@@ -75,7 +76,8 @@ def load_on_folder(
     device = usual_device(cpu)
     if int8:
         check_int8(device, [name for name in NO_CACHES if overrides.get(name)])
-    state = load_state(checkpoint, "--path", {"data": data, **NO_CACHES, **overrides})
+    read = reader(checkpoint, overrides.get("backbone"))
+    state = load_state(checkpoint, "--path", {"data": data, **NO_CACHES, **overrides}, read=read)
     check_is_ours(state, f"--path {checkpoint}")
     keep_beginnings(state["cfg"].task, truncate)
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], state=state)

@@ -5,15 +5,16 @@ from typing import Any
 from preprocess.errors import reason_of
 
 from ..errors import HUB_NAME, InputError, is_hub_name
-from ..saving.shared_folder import CARD, CONFIG, TENSORS
+from ..saving.shared_folder import SHARED_FILES
+from .peft import PEFT_FILES
 
 
 def find_folder(path: str) -> str:
     """Return ``path``, or the folder that a name on the hub was fetched to, with nothing but what is read."""
     if not is_hub_name(path):
         return path
-    what, files = f"{path} is no file or folder here", [CONFIG, TENSORS, CARD]
-    return call_hub(what, "snapshot_download", path, allow_patterns=files)
+    files = [*SHARED_FILES, *PEFT_FILES]
+    return call_hub(f"{path} is no file or folder here", "snapshot_download", path, allow_patterns=files)
 
 
 def push_folder(folder: str, name: str, private: bool = False, token: str | None = None) -> str:

@@ -32,6 +32,7 @@ from ..tasks.template import find_phrasing
 from .hugging_face import find_folder
 from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
+from .peft import reader
 from .predictor import Predictor
 from .text import File, find_text_encoder, find_vectors, task_dictionary
 
@@ -61,8 +62,8 @@ def load(
 
     Args:
         checkpoint: what fairseq-train saved, or a folder that ``python -m fairseq_idpg.export`` made of it, here or, as
-            ``user/name``, on the Hugging Face hub. Or a list of such, or {name of a task: such}: their tasks share one
-            backbone in memory.
+            ``user/name``, on the Hugging Face hub; or a folder of peft. Or a list of such, or {name of a task: such}:
+            their tasks share one backbone in memory.
         device: default: a GPU if there is one.
         backbone: the backbone's model.pt, if it has moved since the training.
         fp16: compute in half precision, on a GPU.
@@ -112,7 +113,7 @@ def open_checkpoint(
 
     # What the checkpoint holds, with its files where they are now. Some checkpoints have the backbone in them.
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
-    state = load_state(path, "checkpoint", {**NO_CACHES, **moved})
+    state = load_state(path, "checkpoint", {**NO_CACHES, **moved}, read=reader(path, moved.get("backbone")))
     check_is_ours(state, what)
     record, cfg = recorded(state, what), state["cfg"]
     options = cfg.model
@@ -198,7 +199,7 @@ def load_trained(
     training, in a template and with word vectors. ``check``: sees the model's configuration before anything large is
     built.
     """
-    state = load_state(path, option, {**NO_CACHES, **overrides})
+    state = load_state(path, option, {**NO_CACHES, **overrides}, read=reader(path, overrides.get("backbone")))
     check(state["cfg"].model)
     if dictionary is not None:
         return build_trained(state, path, option, dictionary)

@@ -36,6 +36,7 @@ TYPES = {
     "layer_norm_eps": float | None,
     "max_positions": int | None,
     "backbone": str | None,
+    "source": dict[str, str | int] | None,  # of convert_hf.py: what transformers says of the model
 }
 DECODER = "decoder."  # the encoder's name in the released archives
 NO_BACKBONE = CheckpointConfig.restore_file  # fairseq's default --restore-file: no backbone was named

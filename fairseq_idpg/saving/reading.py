@@ -49,15 +49,17 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
     return state
 
 
-def load_state(path: str, option: str, overrides: dict[str, Any] | None = None, builds: bool = True) -> dict[str, Any]:
+def load_state(
+    path: str, option: str, overrides: dict[str, Any] | None = None, builds: bool = True, read: Any = read_file
+) -> dict[str, Any]:
     """Return what fairseq's ``load_checkpoint_to_cpu`` returns, of a file that may be a stranger's.
 
     ``option`` named the file. ``overrides`` replace values of the configuration, unchecked. ``builds``: whether a model
-    is made from it; a training that goes on, or starts from a backbone, reads tensors and progress alone. Raise
-    InputError as ``read_file`` and ``buildable`` do.
+    is made from it; a training that goes on, or starts from a backbone, reads tensors and progress alone. ``read``: of
+    a folder of peft, what reads that. Raise InputError as ``read_file`` and ``buildable`` do.
     """
     what = f"{option} {path}"
-    state = read_file(path, option)
+    state = read(path, option)
     changed = changed_progress(state) if not builds and FINGERPRINT in state["model"] else None
     if changed is not None:
         raise InputError(f"{what} is damaged: its {changed} is not what was saved; give another copy")

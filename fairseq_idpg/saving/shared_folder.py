@@ -23,6 +23,7 @@ from .record import SECTION, Record
 from .tensors import EXTRA_STATE, FINGERPRINT, as_fingerprint, carry_checksum, digest_of, has_digest
 
 TENSORS, CONFIG, CARD = "prompt.safetensors", "config.json", "README.md"
+SHARED_FILES = (TENSORS, CONFIG, CARD)
 FORMAT = 1
 LARGEST_CONFIG = 10**6  # characters
 REMEDY = "give one that python -m fairseq_idpg.export wrote"
@@ -48,14 +49,17 @@ def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
 
 def read_shared(path: str, what: str) -> dict[str, Any]:
     """Return what a checkpoint would hold: "model", "cfg" and no progress; InputError calls the folder ``what``."""
-    folder = Path(path)
-    config, tensors = _read_both(folder, what)
+    return as_state(Path(path), *_read_both(Path(path), what))
+
+
+def as_state(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Return what a checkpoint would hold, of ``config`` as it is in a folder to share."""
     data, backbone = dict(config["data"]), config["backbone"]
-    data["vocab"] = _place(folder, data.get("vocab"), data.get("vocab"))
+    data["vocab"] = place_of(folder, data.get("vocab"), data.get("vocab"))
     options = {name: {**config["options"][name], **dict.fromkeys(FILES[name])} for name in SECTIONS}
     options["task"].update(_name=TASK, data=str(folder))
     options["model"].update(
-        _name=OUR_MODEL, method=config["method"], backbone=_place(folder, backbone["path"], backbone["name"])
+        _name=OUR_MODEL, method=config["method"], backbone=place_of(folder, backbone["path"], backbone["name"])
     )
     model: dict[str, Any] = {
         **tensors,
@@ -101,7 +105,7 @@ def _checksum(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
     return digest_of([{name: part for name, part in config.items() if name != "checksum"}, dict(tensors)])
 
 
-def _place(folder: Path, recorded: Any, name: Any) -> Any:
+def place_of(folder: Path, recorded: Any, name: Any) -> Any:
     """Return the recorded place if it exists, else what has the end of ``name`` beside the folder or in it."""
     places = [recorded] if isinstance(recorded, str) else []
     ends = Path(name).parts[-2:] if isinstance(name, str) else ()

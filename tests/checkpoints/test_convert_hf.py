@@ -52,7 +52,7 @@ def test_checkpoint_content(tmp_path):
     torch.serialization.add_safe_globals([argparse.Namespace])
     checkpoint = torch.load(tmp_path / "out" / "model.pt", weights_only=True)
     args, state = checkpoint["args"], checkpoint["model"]
-    assert args.source == {"model_type": "roberta", "name": "some/name"}
+    assert args.source == {"model_type": "roberta", "type_vocab_size": 1, "name": "some/name"}
     assert (args.dropout, args.attention_dropout, args.max_positions) == (0.2, 0.1, 30)
     assert {tensor.dtype for tensor in state.values()} == {torch.float32}
     tensors = sum(t.numel() for name, t in state.items() if name != "encoder.lm_head.weight")

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from ..dictionary import EOS, FILLER
 from ..errors import InputError, reason_of
 from . import CACHED_WORDS, ByteLevel, find_file
-from .hugging_face import SPECIAL_TOKENS, piece_numbers, read_merges, read_settings
+from .hugging_face import BYTES, SPECIAL_TOKENS, piece_numbers, read_merges, read_settings
 
 
 def words_pattern(letter: str, number: str, other: str) -> str:
@@ -38,7 +38,7 @@ def check_pieces(pieces: Any, merges: Sequence[tuple[str, str]]) -> None:
     """Raise ValueError unless bytes and merges make all pieces: so each file shows whether the other is whole."""
     if not isinstance(pieces, dict) or sorted(pieces.values()) != list(range(len(pieces))):
         raise ValueError("the pieces are not numbered from 0 on, each once")
-    made = dict.fromkeys([*sorted(pre_tokenizers.ByteLevel.alphabet()), *map("".join, merges)])
+    made = dict.fromkeys([*BYTES, *map("".join, merges)])
     special = {token for names in SPECIAL_TOKENS for token in names}
     # a piece without a number, one that nothing is merged to, and a merge that stands there twice
     odd = [piece for piece in made if piece not in pieces]

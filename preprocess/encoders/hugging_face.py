@@ -16,9 +16,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tokenizers import pre_tokenizers
+
 from ..errors import InputError
 
 Merges = list[tuple[str, str]]
+BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())  # GPT-2's names of bytes, in the order of its ids
 
 # In fairseq's order: beginning, padding, end, unknown, mask.
 BERT_SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]")
@@ -164,15 +167,9 @@ def read_settings(folder: Path, classes: Sequence[str], **followed: Any) -> dict
     return config
 
 
-def byte_symbols() -> list[str]:
-    """Return GPT-2's names of bytes in the order of its ids: visible Latin-1 characters, then U+0100 and on."""
-    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    return [chr(byte) for byte in visible] + [chr(0x100 + i) for i in range(256 - len(visible))]
-
-
 def gpt2_ids(merges: Merges) -> dict[str, str]:
     """Map byte-level tokens to GPT-2 ids as text: bytes, merges in order, then the end mark."""
-    tokens = byte_symbols() + [left + right for left, right in merges] + ["<|endoftext|>"]
+    tokens = BYTES + [left + right for left, right in merges] + ["<|endoftext|>"]
     return {token: str(i) for i, token in enumerate(tokens)}
 
 
@@ -217,7 +214,7 @@ def dictionary_symbols(vocabulary: Vocabulary, order: list[int]) -> list[str]:
     """Return the symbols of dict.txt: those of fairseq's ids 4 to len - 2."""
     path, tokens, merges = vocabulary
     if merges is not None:
-        if not set("".join(left + right for left, right in merges)) <= set(byte_symbols()):
+        if not set("".join(left + right for left, right in merges)) <= set(BYTES):
             remedy = "convert a model with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
             raise ValueError(f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, {remedy}")
         ids = gpt2_ids(merges)

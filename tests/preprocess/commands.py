@@ -11,13 +11,13 @@ from pathlib import Path
 from preprocess import cli
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
-from preprocess.encoders.hugging_face import byte_symbols
+from preprocess.encoders.hugging_face import BYTES
 
 
 def write_vocab(folder: Path) -> Path:
     """GPT-2's bytes and no merges, numbered as they come."""
     folder.mkdir(parents=True, exist_ok=True)
-    pieces = byte_symbols()
+    pieces = BYTES
     (folder / "encoder.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
     (folder / "vocab.bpe").write_text("#version: 0.2\n", encoding="utf-8")
     (folder / "dict.txt").write_text("".join(f"{i} 1\n" for i in range(len(pieces))), encoding="utf-8")

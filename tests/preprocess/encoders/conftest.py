@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from preprocess.encoders.hugging_face import byte_symbols
+from preprocess.encoders.hugging_face import BYTES
 
 MODEL = "sentencepiece.bpe.model"
 LETTERS = string.ascii_lowercase + string.digits  # without accents, as all pieces of BERT's own uncased vocabulary
@@ -44,7 +44,7 @@ def bert(tmp_path_factory) -> Path:
 def gpt2_files(tmp_path_factory) -> Path:
     """A folder of GPT-2's encoder whose dict.txt has another order."""
     folder = tmp_path_factory.mktemp("gpt2")
-    pieces = [*byte_symbols(), *("".join(merge.split()) for merge in MERGES)]
+    pieces = [*BYTES, *("".join(merge.split()) for merge in MERGES)]
     write_json(folder / "encoder.json", numbered(pieces))
     write_lines(folder / "vocab.bpe", ["#version: 0.2", *MERGES])
     write_lines(

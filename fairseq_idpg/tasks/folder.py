@@ -1,7 +1,6 @@
 """The data folder of a task: checks, what it holds, and which class each label is."""
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -140,15 +139,9 @@ def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> R
 
 def preprocess_facts(data: str) -> Record:
     """Return the record in ``preprocess.json``, empty where there is none; raise InputError where it is damaged."""
-    path = Path(data, FOLDER_FACTS)
-    if not os.path.isfile(path):  # Path's own fails in a folder that one may not enter
-        return Record()
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        values = {name: facts.get(name) for name in ("task", "scale", "bpe", "vocab", "max_length")}
-        return read_record({**values, "bpe_sha256": facts.get("vocab_sha256")}, str(path))
-    except (OSError, ValueError, AttributeError, RecursionError):
-        raise InputError(f"{path} is damaged: make the folder with python -m preprocess") from None
+    facts = DataFolder(Path(data)).facts()
+    values = {name: facts.get(name) for name in ("task", "scale", "bpe", "vocab", "max_length")}
+    return read_record({**values, "bpe_sha256": facts.get("vocab_sha256")}, f"{data}/{FOLDER_FACTS}")
 
 
 def class_names(dictionary: Dictionary) -> list[str]:

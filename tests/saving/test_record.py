@@ -155,6 +155,8 @@ def test_a_folder_of_other_labels_and_one_without():
 def test_what_is_known_of_a_folder(tmp_path):
     record = {"task": "STS-B", "bpe": "gpt2", "vocab": "/vocab", "vocab_sha256": "b" * 64, "scale": 5.0}
     (tmp_path / "preprocess.json").write_text(json.dumps(record))
+    (tmp_path / "input0").mkdir()
+    (tmp_path / "input0" / "dict.txt").write_text("a 1\nb 1\n")
     cfg = SimpleNamespace(
         data=str(tmp_path), regression_target=True, init_token=0, separator_token=2, prompt_position=1
     )

@@ -27,7 +27,7 @@ from preprocess.flags import flag_name, named_path
 from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
 
 from .errors import InputError, check_there, command_parser, is_hub_name, logged_command
-from .inference.files import FORMATS, JSON_FORM, TextFile, Writer, standard_output
+from .inference.files import FORMATS, JSON_FORM, Answer, Prediction, Text, TextFile, Writer, standard_output
 
 CHUNK = 8192  # texts that are sorted by length together
 SHOWN = 5  # numbers of lines without an example
@@ -171,6 +171,15 @@ def layout_of(args: argparse.Namespace) -> str:
     return "jsonl" if args.jsonl or suffix_of(args.text) == ".jsonl" else "lines"
 
 
+def blank_answer(model: Any, beside: Text | None) -> Answer:
+    """Return what stands for a blank line: no label, or no score; its columns are those of the text ``beside``."""
+    tasks = getattr(model, "tasks", {"": model})
+    pair = next(iter(tasks.values())).record.pairs if beside is None else not isinstance(beside, str)
+    text: Text = ("", "") if pair else ""
+    blanks = {name: Prediction(text, None if task.record.regression else "") for name, task in tasks.items()}
+    return blanks if hasattr(model, "tasks") else blanks[""]
+
+
 def predict_texts(args: argparse.Namespace) -> None:
     texts = TextFile(args.text, layout_of(args))
     form = args.format or ("" if args.out is None else args.out.suffix[1:]) or "tsv"
@@ -181,16 +190,22 @@ def predict_texts(args: argparse.Namespace) -> None:
         check_out(args, task.model, task.text.encoder.files)
     start = time.perf_counter()
     output: Any = contextlib.nullcontext(standard_output()) if args.out is None else open_output(args.out, "--out")
+    blank_lines = 0
     with naming_options(args), output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
         writer = Writer(file, form)
         for chunk in texts.chunks(CHUNK):
-            names = [texts.name(line.number) for line in chunk]
-            sentences = [line.text for line in chunk]
-            writer.write(model.predict(sentences, batch_size=args.batch_size, name=names.__getitem__))
+            filled = [line for line in chunk if line.text]
+            names, sentences = [texts.name(line.number) for line in filled], [line.text for line in filled]
+            answers = iter(model.predict(sentences, batch_size=args.batch_size, name=names.__getitem__))
+            blank = blank_answer(model, next(iter(sentences), None))
+            writer.write(next(answers) if line.text else blank for line in chunk)
             file.flush()
             bar.update(len(chunk))
+            blank_lines += len(chunk) - len(filled)
     if args.out is not None:
-        report(args.out, writer.written, args.text, start)
+        report(args.out, writer.written - blank_lines, args.text, start)
+    if blank_lines:
+        print(f"{blank_lines:,} blank {'line has' if blank_lines == 1 else 'lines have'} no answer", file=sys.stderr)
 
 
 def predict_folder(args: argparse.Namespace) -> None:

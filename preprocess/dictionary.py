@@ -1,9 +1,11 @@
 """fairseq's dictionaries: ``dict.txt`` has a symbol and its count in each line; ids 0 to 3 are always the same."""
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 from .errors import InputError
 
@@ -12,6 +14,7 @@ BOS, PAD, EOS, UNKNOWN = range(4)
 FILLER = "madeupword"
 MASK = "<mask>"  # the task's, behind the symbols of dict.txt
 OVERWRITE = " #fairseq:overwrite"
+ESCAPED = "\u2060"  # a sign of no width: a symbol that begins with it is a label with white space
 
 
 def read_dictionary(path: Path) -> list[str]:
@@ -39,17 +42,32 @@ def _symbols(path: Path, text: str) -> tuple[str, ...]:
     return tuple(symbols)
 
 
+def escape_label(label: str) -> str:
+    """Return the symbol of a label, without the white space at which fairseq cuts lines: ``same%20topic``.
+
+    A label without white space is its own symbol, as in folders of earlier versions.
+    """
+    if not re.search(rf"[\s\0]|^{ESCAPED}", label):
+        return label
+    return ESCAPED + re.sub(r"[\s\0%]", lambda sign: quote(sign[0]), label)
+
+
+def unescape_label(symbol: str) -> str:
+    """Return the label of a symbol that ``escape_label`` made."""
+    return unquote(symbol[1:]) if symbol.startswith(ESCAPED) else symbol
+
+
 def label_dictionary(labels: Sequence[str], counts: Sequence[int]) -> str:
     """Return ``label/dict.txt`` as fairseq-preprocess writes it, for labels in the order of their ids."""
     fillers = -(len(SPECIAL) + len(labels)) % 8  # fairseq fills its dictionaries up to a multiple of 8
-    lines = [f"{label} {count}\n" for label, count in zip(labels, counts)]
+    lines = [f"{escape_label(label)} {count}\n" for label, count in zip(labels, counts)]
     return "".join(lines + [f"{FILLER}{number:04d} 0\n" for number in range(fillers)])
 
 
 def read_labels(path: Path) -> list[str]:
     """Return the labels of a ``label/dict.txt`` in the order of their ids (from 4 on), without fairseq's fillers."""
     symbols = read_dictionary(path)[len(SPECIAL) :]
-    return list(takewhile(lambda symbol: not symbol.startswith(FILLER), symbols))
+    return [*map(unescape_label, takewhile(lambda symbol: not symbol.startswith(FILLER), symbols))]
 
 
 def by_frequency(counts: dict[str, int]) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from .dictionary import EOS, FILLER, MASK, SPECIAL, by_frequency, label_dictionary
 from .errors import InputError, shown
 from .indexed import IndexedWriter
-from .readers import Row
+from .readers import Row, is_text
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 SHOWN = 10  # classes in a line about them
@@ -123,8 +123,13 @@ def or_scores(label: str) -> str:
 
 
 def comparable(label: str) -> str | Decimal:
-    """Return the same for all spellings of a label: 1, 01 and 1.0; Yes and yes; an accent in or beside its letter."""
-    return Decimal(label) if NUMBER.fullmatch(label) else unicodedata.normalize("NFC", label).casefold()
+    """Return the same for all spellings of a label.
+
+    1, 01 and 1.0; Yes and yes; one space or two; an accent in or beside its letter.
+    """
+    if NUMBER.fullmatch(label):
+        return Decimal(label)
+    return unicodedata.normalize("NFC", " ".join(label.split())).casefold()
 
 
 def score_digits(scores: np.ndarray) -> int:
@@ -141,8 +146,8 @@ def check_name(label: str, where: str) -> None:
     """Raise InputError unless label/dict.txt can hold a label; ``where`` names its place."""
     if not label:
         reason = "is empty: fill in the label, or leave the line out"
-    elif label.split() != [label] or not label.isprintable():
-        reason = "has white space or a sign that is not printed: give the class a name of one word"
+    elif label != label.strip() or not is_text(label):
+        reason = "begins or ends with white space, or has half a character: give the class another name"
     elif label in SPECIAL or label == MASK or label.startswith(FILLER):
         reason = "is a name that fairseq keeps for itself: give the class another one"
     else:

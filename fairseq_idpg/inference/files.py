@@ -60,7 +60,10 @@ class StandardInput:
 
 
 class TextFile:
-    """Texts of a file (.gz is unpacked; ``-``: standard input) in one of ``LAYOUTS``, a few at a time."""
+    """Texts of a file (.gz is unpacked; ``-``: standard input) in one of ``LAYOUTS``, a few at a time.
+
+    A blank line is "".
+    """
 
     def __init__(self, path: str, layout: str):
         self.layout = layout
@@ -78,6 +81,9 @@ class TextFile:
         """Yield all texts, and warn of the first that looks quoted as in csv; raise InputError for a bad line."""
         warned, kind = self.layout == "jsonl", None
         for number, line in self.source.lines():
+            if not line.strip():
+                yield TextLine(number, "")
+                continue
             try:
                 text = LAYOUTS[self.layout](line)
                 check_filled(text)
@@ -145,7 +151,7 @@ def of_columns(line: str) -> Text:
 def of_json(line: str) -> Text:
     """Return the text of a line of JSON, see ``of_value``; raise ValueError for other lines."""
     try:
-        value = json.loads(line, object_pairs_hook=distinct) if line.strip() else ""
+        value = json.loads(line, object_pairs_hook=distinct)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({error})") from None
     return of_value(value)
@@ -182,7 +188,7 @@ class Prediction:
     """What a model says of one input; ``features`` and ``prompts`` where they are asked for."""
 
     text: Text  # the input: a sentence, or the two of a pair
-    label: str | None = None  # the most probable class; None for scores
+    label: str | None = None  # the most probable class; None for scores; "" for a blank line
     probabilities: dict[str, float] = field(default_factory=dict)  # in the order of the logits; empty for scores
     score: float | None = None  # in the task's own scale (STS-B: 0 to 5), not that of the training; None for classes
     # d, the last state of ``<s>``, on the CPU; and the prompt rows that this input got, the lowest layer's first
@@ -193,7 +199,11 @@ class Prediction:
     @property
     def probability(self) -> float | None:
         """The probability of ``label``; None for scores."""
-        return None if self.label is None else self.probabilities[self.label]
+        return self.probabilities.get(self.label or "")
+
+    def __repr__(self) -> str:
+        said = f"score={self.score}" if self.label is None else f"label={self.label!r}, probability={self.probability}"
+        return f"Prediction({said}, text={self.text!r:.60})"
 
     def plain(self) -> dict[str, Any]:
         """Return what JSON knows: label, probability and probabilities, or score; ``cut`` where the text was; words and
@@ -239,7 +249,7 @@ def cells(answer: Answer) -> dict[str, str]:
     of_tasks = values.pop("tasks", {})
     columns = {f"{task}.{name}": value for task, own in of_tasks.items() for name, value in own.items()}
     texts = {
-        name: value if isinstance(value, str) else f"{value:.6f}"
+        name: value if isinstance(value, str) else "" if value is None else f"{value:.6f}"
         for name, value in {**columns, **values}.items()
         if not isinstance(value, (dict, bool))
     }

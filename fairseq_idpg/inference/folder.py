@@ -22,6 +22,7 @@ from ..saving.configuration import check_is_ours
 from ..saving.reading import load_state
 from ..saving.record import SECTION, listed
 from ..tasks.folder import class_names
+from .files import BREAKS
 from .int8 import check_int8, put_in_int8
 from .load import keep_beginnings
 from .peft import reader
@@ -58,7 +59,7 @@ class SplitPredictions:
             answers = self.answers if questions is None else self.answers_to(questions)
             empty, names = "\t" * len(self.label_names), [self.label_names[answer] for answer in answers]
             rows = torch.from_numpy(self.outputs).softmax(1).tolist()
-            lines = ["\t".join([name, *(f"{p:.6f}" for p in row)]) for name, row in zip(names, rows)]
+            lines = ["\t".join([name.translate(BREAKS), *(f"{p:.6f}" for p in row)]) for name, row in zip(names, rows)]
         else:
             empty, lines = "nan", [f"{score:.6f}" for score in self.outputs * self.scale]
         placed = [*((place - 0.5, empty) for place, _ in left_out), *enumerate(lines)]

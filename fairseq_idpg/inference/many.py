@@ -8,7 +8,7 @@ from ..errors import InputError
 from ..models.config import predicts_words
 from ..saving.record import symbols_fingerprint
 from .files import Prediction, Text
-from .predictor import Predictor, as_list, in_batches, numbered
+from .predictor import BadTexts, Predictor, as_list, in_batches, numbered
 
 Answers = dict[str, Prediction]  # by the names of tasks
 
@@ -35,6 +35,9 @@ class ManyTasks:
                     "CHECKPOINT})"
                 )
             self.tasks[task] = predictor
+
+    def __repr__(self) -> str:
+        return f"ManyTasks({', '.join(f'{name}={task!r}' for name, task in self.tasks.items())})"
 
     @property
     def names(self) -> list[str]:
@@ -85,10 +88,13 @@ class ManyTasks:
         if not texts:
             return []
 
-        def in_task(task: str) -> Callable[[int], str]:
-            return lambda number: f"task {task}: {name(number)}"
-
-        readings = [predictor.read(texts, in_task(task)) for task, predictor in selected.items()]
+        readings = []
+        for task, predictor in selected.items():
+            try:
+                readings.append(predictor.read(texts, name))
+            except BadTexts as error:
+                bad = {number: f"task {task}: {reason}" for number, reason in error.reasons.items()}
+                raise BadTexts(bad, name) from None
         return [dict(zip(selected, answers)) for answers in in_batches(readings, batch_size, progress, **more)]
 
 

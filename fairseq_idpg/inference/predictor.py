@@ -23,7 +23,7 @@ from preprocess.tasks import TASKS
 from ..errors import InputError, ModelFault, refused
 from ..out_of_memory import refuse_batch
 from ..representations.kinds import GLOVE, canonical_kind, pass_representation
-from ..saving.record import Record
+from ..saving.record import Record, listed
 from ..tasks.dataset import PromptedDataset, by_length, place_prompts, unlabelled
 from ..tasks.positions import prompt_block, text_room
 from ..tasks.template import Template, in_places
@@ -77,6 +77,15 @@ def as_list(texts: Iterable[Text]) -> list[Text]:
 def copied(values: Tensor) -> Tensor:
     """Return a copy in float32 on the CPU: a prompt may be a parameter, and ``<s>`` lies among all states."""
     return values.detach().to("cpu", torch.float32, copy=True)
+
+
+class BadTexts(InputError):
+    """Texts that a model does not read: ``reasons`` by their numbers; the message has the first, with its name."""
+
+    def __init__(self, reasons: dict[int, str], name: Callable[[int], str]):
+        self.reasons = reasons
+        first = min(reasons)
+        super().__init__(f"{name(first)}: {reasons[first]}")
 
 
 class Reading(NamedTuple):
@@ -182,6 +191,10 @@ class Predictor:
         """The classes in the order of the logits; empty for scores."""
         return list(self.record.labels or [])
 
+    def __repr__(self) -> str:
+        method, classes = self.model.args.method, "scores" if self.record.regression else listed(self.labels)
+        return f"Predictor(method={method}, labels={classes}, backbone={self.model.args.backbone})"
+
     @property
     def head(self) -> Any:
         """The classification head: B x T x d features -> B x classes logits."""
@@ -250,9 +263,9 @@ class Predictor:
         return Reading(self, inputs, examples, means, was_cut, name)
 
     def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> list[Input]:
-        """Return each text as the model reads it; raise InputError for one that is empty, or of another kind."""
+        """Return each text as the model reads it; raise BadTexts where some are empty, or of another kind."""
         wanted, labels, described = 2 if self.record.pairs else 1, self.labels, self.description
-        inputs = []
+        inputs, bad = [], dict[int, str]()
         for number, text in enumerate(texts):
             sentences = tuple(text) if isinstance(text, (tuple, list)) else (text,)
             try:
@@ -260,14 +273,18 @@ class Predictor:
                     raise ValueError(f"{text!r:.60} is not text, or a pair of texts")
                 check_filled(text)
             except ValueError as error:
-                raise InputError(f"{name(number)}: {error}: give text") from None
+                bad[number] = f"{error}: give text"
+                continue
             if described is not None and len(sentences) == 1:
                 inputs.append(Input(text, (*sentences, described.text), described.labels))
                 continue
             if len(sentences) != wanted:
                 kind = ONE.get(len(sentences), f"{len(sentences)} sentences")
-                raise InputError(f"{name(number)} is {kind}: give {ONE[wanted]}, as this model was trained on")
+                bad[number] = f"it is {kind}: give {ONE[wanted]}, as this model was trained on"
+                continue
             inputs.append(Input(text, sentences, labels))
+        if bad:
+            raise BadTexts(bad, name)
         return inputs
 
     def examples(
@@ -277,9 +294,9 @@ class Predictor:
         cfg, dictionary, length = self.options, self.text.dictionary, self.model.prompt_length
         sizes = [np.array([len(ids) for ids in part], np.int64) for part in parts]
         lengths = [each - 1 for each in sizes]  # without </s>
-        empty = np.flatnonzero(np.min(lengths, axis=0) == 0)  # the encoder leaves some signs out
-        if len(empty):
-            raise InputError(f"{name(int(empty[0]))} has a sentence without any token of this model: give text")
+        empty = np.flatnonzero(np.min(lengths, axis=0) == 0).tolist()  # the encoder leaves some signs out
+        if empty:
+            raise BadTexts(dict.fromkeys(empty, "a sentence has no token of this model: give text"), name)
         template = self.template
         placed = lengths if template is None else in_places(template, lengths, [parts])
 
@@ -288,12 +305,11 @@ class Predictor:
             rows = len(prompt_block(cfg.prompt_position, length, 0, 0))
             room = text_room(cfg, len(parts) == 2, length, rows, None if template is None else template.words)
             taken = np.sum(placed, axis=0)
-            too_long = np.flatnonzero(taken > room)
-            if len(too_long):
-                raise InputError(
-                    f"{name(int(too_long[0]))} has {taken[too_long[0]]} tokens, and this model takes {room} beside its "
-                    f"prompt: {self.if_too_long if may_be_cut else 'shorten it'}"
-                )
+            too_long = np.flatnonzero(taken > room).tolist()
+            if too_long:
+                takes = f"this model takes {room} beside its prompt"
+                remedy = self.if_too_long if may_be_cut else "shorten it"
+                raise BadTexts({i: f"it has {taken[i]} tokens, and {takes}: {remedy}" for i in too_long}, name)
         places = place_prompts(cfg, dictionary, "text", lengths, length, template, placed)
 
         # <s> A </s>, or <s> A </s> [</s>] B </s>

@@ -10,7 +10,7 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..errors import ModelLost
+from ..errors import InputError, ModelLost
 from .questions import Question, Row, Served
 
 BATCHES = 4  # of the model, whose texts are sorted by length together, see ``Predictor.predict``
@@ -144,4 +144,9 @@ class Batcher:
             return self._answer(served, jobs[middle:])
         self.answered(len(texts))
         for job in jobs:
-            job.answer.set_result([*itertools.islice(rows, len(job.question.texts))])
+            own = [*itertools.islice(rows, len(job.question.texts))]
+            errors = [each["error"] for each in own if "error" in each]
+            if errors and len(errors) == len(own):
+                job.answer.set_exception(InputError(f"text 1: {errors[0]}"))
+            else:
+                job.answer.set_result(own)

@@ -9,7 +9,7 @@ from preprocess.readers import distinct
 from ..errors import InputError
 from ..inference.files import Text, check_filled, of_value, row
 from ..inference.many import ManyTasks
-from ..inference.predictor import Predictor
+from ..inference.predictor import BadTexts, Predictor
 from ..inference.prompts import check_has_rows, has_rows
 
 WORDS, MOST_WORDS = 5, 100
@@ -17,9 +17,9 @@ Row = dict[str, Any]
 
 
 class Question(NamedTuple):
-    """Texts, and what is asked about them."""
+    """Texts, and what is asked about them; an InputError in the place of a text says why it cannot be read."""
 
-    texts: list[Text]
+    texts: list[Text | InputError]
     tasks: tuple[str, ...] | None = None  # names of those that answer; None for all
     prompts: bool = False  # give the prompt rows that each text gets, each with its layer and its nearest words
     words: int = WORDS
@@ -49,11 +49,6 @@ def refuse(name: str) -> None:
     raise ValueError(f"{name} is not a number of JSON")
 
 
-def text_name(number: int) -> str:
-    """Return the name of a text by its number, counted from 0, for errors."""
-    return f"text {number + 1}"
-
-
 def read_question(body: bytes, most_texts: int) -> Question:
     """Return the question of a JSON object with some of ``KEYS``; raise InputError for anything else."""
     try:
@@ -75,7 +70,7 @@ def read_question(body: bytes, most_texts: int) -> Question:
             texts[number] = of_value(value)
             check_filled(texts[number])
         except ValueError as error:
-            raise InputError(f"{text_name(number)}: {error}") from None
+            texts[number] = InputError(str(error))
     if names is not None:
         fields["tasks"] = tuple(dict.fromkeys([names] if isinstance(names, str) else names))
     return Question(**fields)
@@ -107,17 +102,28 @@ class Served:
         for name in self.asked(question):
             if name not in self.tasks:
                 raise InputError(f"task {name:.60} is not served: choose among {', '.join(self.tasks)}")
-            try:
-                self.tasks[name].check(question.texts, text_name)
-                if question.prompts:
+            if question.prompts:
+                try:
                     check_has_rows(self.tasks[name].model)
-            except InputError as error:
-                raise InputError(f"task {name}: {error}") from None
+                except InputError as error:
+                    raise InputError(f"task {name}: {error}") from None
 
     def asked(self, question: Question) -> list[str]:
         return list(self.tasks if question.tasks is None else question.tasks)
 
     def answer(self, question: Question, batch_size: int) -> list[Row]:
+        """Return a row for each text; that of a text that cannot be read is ``{"error": ...}``."""
         names = {"tasks": self.asked(question)} if isinstance(self.model, ManyTasks) else {}
-        options: Any = {"prompts": question.prompts, "words": question.words, "name": text_name, **names}
-        return [row(answer) for answer in self.model.predict(question.texts, batch_size=batch_size, **options)]
+        options: Any = {"prompts": question.prompts, "words": question.words, **names}
+        rows: list[Row] = [{"error": str(text)} if isinstance(text, InputError) else {} for text in question.texts]
+        while left := [number for number, found in enumerate(rows) if not found]:
+            texts: Any = [question.texts[number] for number in left]
+            try:
+                answers: Any = self.model.predict(texts, batch_size=batch_size, **options)
+            except BadTexts as error:  # each kind of fault is told of all texts at once
+                for number, reason in error.reasons.items():
+                    rows[left[number]] = {"error": reason}
+                continue
+            for number, answer in zip(left, answers):
+                rows[number] = row(answer)
+        return rows

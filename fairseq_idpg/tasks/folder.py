@@ -14,7 +14,7 @@ from torch import Tensor
 
 from preprocess.checksums import FOLDER_FACTS
 from preprocess.data_folder import DataFolder, check_split
-from preprocess.dictionary import FILLER, MASK, read_labels
+from preprocess.dictionary import FILLER, MASK, read_labels, unescape_label
 from preprocess.encoders import Encoder, check_encoder, folder_encoder, load_encoder
 from preprocess.few_shot import has_exchanged_pairs
 from preprocess.flags import flag_name
@@ -163,6 +163,9 @@ class LabelOrder:
     class_of: Tensor | None = None  # the folder's class -> the model's, where they differ
 
     def __post_init__(self) -> None:
+        symbols, first = self.dictionary.symbols, self.dictionary.nspecial
+        symbols[first:] = map(unescape_label, symbols[first:])
+        self.dictionary.indices = {symbol: number for number, symbol in enumerate(symbols)}
         self.names = class_names(self.dictionary)  # the folder's classes; empty where it has no labels at all
 
     def check_count(self) -> None:

@@ -45,6 +45,21 @@ def test_pairs_in_files_and_of_a_folder(idpg, folders, tmp_path, capsys):
     assert np.loadtxt(tmp_path / "scores.tsv") == expected
 
 
+@pytest.mark.parametrize("form", ["tsv", "jsonl"])
+def test_line_n_answers_line_n(form, idpg, tmp_path, capfd):
+    """Also where the first line is blank, from which a table has no columns to take."""
+    path, out = tmp_path / "pairs", tmp_path / f"out.{form}"
+    path.write_text("\nred\tcat\n \nblue\tdog\n\n")
+    predict("--path", idpg("pairs"), "--text", path, "--pairs", "tab", "--out", out)
+    said = capfd.readouterr()
+    assert said.err.splitlines()[-1] == "3 blank lines have no answer" and "2 predictions" in said.out
+    lines = out.read_text().splitlines()
+    rows = [json.loads(line) for line in lines] if form == "jsonl" else table(out.read_text())
+    assert [row["sentence1"] for row in rows] == ["", "red", "", "blue", ""]
+    for number, row in enumerate(rows):
+        assert bool(row["label"]) == bool(row["probability"]) == bool(number % 2)
+
+
 @pytest.mark.parametrize("level", [[], ["--log-level", "info"]])
 def test_standard_input_is_answered_as_it_comes(level, idpg):
     command = [sys.executable, "-m", "fairseq_idpg.predict", "--cpu", "--path", idpg("singles"), "--text", "-", *level]
@@ -55,9 +70,9 @@ def test_standard_input_is_answered_as_it_comes(level, idpg):
         assert process.stdout.readline() == "label\tprobability\tsentence\n"
         assert process.stdout.readline().endswith("\tred cat\n")
         rest, said = process.communicate("\n")
-    assert process.returncode == 1 and rest == ""
+    assert process.returncode == 0 and rest == "\t\t\n"  # a blank line has a row, so that rows keep their numbers
     *log, line = said.splitlines()
-    assert line.startswith("fairseq_idpg: standard input line 2")
+    assert line == "1 blank line has no answer"
     assert any("method m-idpg-phm: " in each for each in log) if level else not log
 
 

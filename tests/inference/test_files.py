@@ -18,11 +18,12 @@ READ = {
     ("tab", b"a b\tc\nd\te f\n"): [("a b", "c"), ("d", "e f")],
     ("jsonl", b'"a\\nb"\n{"sentence": "c", "label": 1}\n'): ["a\nb", "c"],
     ("lines", b"a\nsentence\n"): ["a", "sentence"],
+    ("lines", b"one\n \nthree\n"): ["one", "", "three"],
+    ("tab", b"\t\na\tb\n"): ["", ("a", "b")],
     ("jsonl", b'["sentence1", "sentence2"]\n'): [("sentence1", "sentence2")],
     ("jsonl", b'["a", "b"]\n{"idx": 0, "sentence2": "d", "sentence1": "c"}\n'): [("a", "b"), ("c", "d")],
 }
 REFUSED = {  # the number of the line that is named, if any
-    ("lines", b"one\n\nthree\n"): 2,
     ("lines", b"sentence\none\n"): 1,
     ("tab", b"\xef\xbb\xbfsentence1\tsentence2\r\na\tb\n"): 1,
     ("lines", b"one\tgood\ntwo\tbad\n"): 1,

@@ -40,6 +40,17 @@ def test_as_on_a_folder(kind, idpg, folders):
     assert {p.score for p in found} == {None}
 
 
+def test_in_one_line(idpg):
+    model = load(idpg("singles"), device="cpu")
+    (found,) = model.predict(["red\n" * 9])
+    for shown, parts in {
+        repr(model): ("m-idpg-phm", *model.labels, "model.pt"),
+        repr(load({"x": idpg("singles")}, device="cpu")): ("x=Predictor(", "m-idpg-phm"),
+        repr(found): (repr(found.label), str(found.probability), r"red\nred"),
+    }.items():
+        assert "\n" not in shown and all(part in shown for part in parts)
+
+
 def test_exchanged_pairs_are_for_training_alone(place, folders):
     """Of a model that was trained with --swap-pairs append, the training split has one prediction for each example."""
     backbone, found = place / "backbone" / "model.pt", []
@@ -55,7 +66,7 @@ def test_a_text_is_no_split_that_may_be_cut(place, folders, caplog):
     """A model that cut the examples of its training split alone takes whole texts."""
     options = ["--shorten-method", "random_crop", "--shorten-data-split-list", "train"]
     path = write_checkpoint(place / "crop.pt", folders["singles"], place / "backbone" / "model.pt", *options)
-    with pytest.raises(InputError, match="input 2 .*truncate"):
+    with pytest.raises(InputError, match="input 2: .*truncate"):
         load(path, device="cpu").predict(["red", "cat " * 40])
     found = load(path, device="cpu", truncate=True).predict(["red", "cat " * 40])
     assert [each.cut for each in found] == [False, True]

@@ -57,8 +57,8 @@ RECORDS = [  # of a task's val.jsonl
 ]
 CB = '{"premise": "P", "hypothesis": "H"'
 HEADER_AGAIN = [*TEXT, "--skip-bad"]  # LABEL would be a class
-BAD_LABELS = ["two words", "", "<unk>", "madeupword0003", "a\x07"]
-SPELLINGS = [("01", "1.0"), ("yes", "Yes"), ("caf\xe9", "cafe\u0301")]
+BAD_LABELS = ["", "<unk>", "madeupword0003"]
+SPELLINGS = [("01", "1.0"), ("yes", "Yes"), ("a b", "a  b"), ("caf\xe9", "cafe\u0301")]
 REFUSED = [  # arguments, files, what the line names
     # what is no text
     (*own("t.tsv", b"t\tlabel\nok\t1\ncaf\xe9\t1\n", *TEXT), "t.tsv line 3: byte 0xe9"),

@@ -1,7 +1,5 @@
 """fairseq's commands in forked processes that have imported fairseq, but not the plugin: --user-dir does that."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Tiny binarized folders and backbones for runs through the command line."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

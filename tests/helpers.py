@@ -1,7 +1,5 @@
 """Small models and folders that the tests share."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """fairseq's commands, called in this process: for all runs but those whose point is a process."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import logging

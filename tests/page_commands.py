@@ -1,7 +1,5 @@
 """The commands of the pages: README's are executed; those of the others are parsed by the programs that they name."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Text folders for --predict-with mlm: a small GPT-2 vocabulary in which some words are one token behind a space."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkpoints of other tasks' prompts, for the methods that start from them."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """python -m fairseq_idpg.count: the paper's Table 2 beside ours."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

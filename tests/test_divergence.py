@@ -1,7 +1,5 @@
 """Runs that diverge end with one line; with a loss scale, batches that overflow are skipped first."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 

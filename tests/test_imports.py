@@ -1,7 +1,5 @@
 """Imports run one way between the top-level folders, and in no circle within any; read from the source."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from importlib.util import resolve_name

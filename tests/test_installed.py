@@ -1,7 +1,5 @@
 """``pip install .``: what a wheel holds; that it trains and predicts in a fresh environment, from another folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Metrics that choose the best checkpoint."""
 
-from __future__ import annotations
-
 import pytest
 
 from fairseq_idpg.errors import InputError

@@ -1,7 +1,5 @@
 """Options of several values, on every command line of ours; read from the source."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -4,8 +4,6 @@ Where a format has no checksum, other bytes may be other data: there any answer 
 Many more, by hand: ``FUZZ_EXAMPLES=5000 python -m pytest tests/test_readers.py -k checkpoint --hypothesis-seed=1``
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import contextlib

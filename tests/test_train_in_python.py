@@ -1,7 +1,5 @@
 """``fairseq_idpg.train``: the command's weights, from examples of Python, in a process that stays as it was."""
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import random

@@ -1,7 +1,5 @@
 """Models trained on sentence pairs with scores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

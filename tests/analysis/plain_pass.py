@@ -1,7 +1,5 @@
 """One sentence or pair through a model with prompts, written out plainly."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """python -m fairseq_idpg.analysis cosine, against sentences encoded one by one and pairs counted in loops."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """python -m fairseq_idpg.analysis neighbours, against cosines in loops and prompts generated one by one."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Tiny Hugging Face folders with random weights and small but real vocabularies."""
 
-from __future__ import annotations
-
 import functools
 import io
 import json

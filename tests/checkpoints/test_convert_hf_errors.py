@@ -1,7 +1,5 @@
 """Every refusal names file, value and remedy, and leaves nothing behind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

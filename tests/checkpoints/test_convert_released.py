@@ -1,7 +1,5 @@
 """convert_released.py as a command: a tiny checkpoint in the released code's format, validated and resumed from."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """download.sh on files of this machine, which curl reads as it does those of a server."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Folders and a backbone that all command-line tests read."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.folders import train, write_backbone, write_folder

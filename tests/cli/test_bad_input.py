@@ -1,7 +1,5 @@
 """Bad input, and a batch that does not fit into memory: one line, a status other than 0, nothing half-written."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """--representation-cache and --state-cache through the command line."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """python -m fairseq_idpg.encode fills what fairseq-train then finds."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

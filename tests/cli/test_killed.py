@@ -3,8 +3,6 @@
 See tests/saving/test_writing.py for copies and a full disk.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from functools import partial

@@ -1,7 +1,5 @@
 """Labels belong to the model: data with the same names in another order is mapped onto them, other data refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

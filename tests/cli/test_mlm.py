@@ -1,7 +1,5 @@
 """--predict-with mlm through the command line: train, resume, validate, predict, and what is refused."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """--bf16, --fp16 and --amp through the command line; on a CPU --fp16 needs --fp16-no-flatten-grads."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Predictions from the command line agree with what fairseq-validate says of the same checkpoint."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

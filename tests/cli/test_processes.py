@@ -1,7 +1,5 @@
 """What other processes and threads meet, and what the plugin finds when it is imported."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """--prompt-init through the command line, on data that says how its text was encoded."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

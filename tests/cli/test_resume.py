@@ -1,7 +1,5 @@
 """A training that is started again goes on as the one it was, or says why not."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

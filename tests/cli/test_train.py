@@ -1,7 +1,5 @@
 """Real runs of fairseq-train and fairseq-validate."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """A score that does not exist is 0, never NaN, which would decide which checkpoint is the best."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion

@@ -1,7 +1,5 @@
 """A method's own term of the loss: in the gradient, in the log beside the loss, refused where it would be left out."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion

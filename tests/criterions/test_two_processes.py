@@ -1,7 +1,5 @@
 """One process and two give the same losses and metrics, however the last batches fall."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Scores of SuperGLUE in validation: whatever the batches and processes, those of the model's own predictions."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs whose training step has code of its own: every preset, the places of prompts, caches, options."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fairseq_idpg.methods.registry import PRESETS

@@ -1,7 +1,5 @@
 """Data and backbones of the steps."""
 
-from __future__ import annotations
-
 import pytest
 
 from .steps import write_place

@@ -1,7 +1,5 @@
 """fairseq's trainer, the task and a real batch, in this process and on a device of choice."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools

@@ -1,7 +1,5 @@
 """Recorded training passes: on a GPU they give the losses and weights of passes that are launched one by one."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Every preset in half precision without a GPU: fairseq's optimizers step on the halves of a CPU."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 from unittest import mock

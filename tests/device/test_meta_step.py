@@ -3,8 +3,6 @@
 What a CPU's own branches ask is counted on the CPU.
 """
 
-from __future__ import annotations
-
 from unittest import mock
 
 import numpy as np

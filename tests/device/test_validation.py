@@ -1,7 +1,5 @@
 """What a validation waits for: the numbers of the log, and one list a batch where predictions are reported."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """What a device would be waited for, and what touches another device, operation by operation."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sentences, pairs with classes and pairs with scores, made by preprocess; a backbone; what is trained on them."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkpoints as fairseq-train saves them, of models with random values, without a training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

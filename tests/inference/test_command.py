@@ -1,7 +1,5 @@
 """``python -m fairseq_idpg.predict``: what the library says, in files and on standard output; see test_refusals.py."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

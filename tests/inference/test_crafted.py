@@ -1,7 +1,5 @@
 """Checkpoints whose values somebody has changed and signed anew, as anybody can: they take no more than their room."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

@@ -1,7 +1,5 @@
 """A folder to share predicts as its checkpoint does, to the bit; one that is damaged or hostile is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

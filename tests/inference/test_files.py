@@ -1,7 +1,5 @@
 """Files of sentences are read, and predictions written and read back by the readers of their formats."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Word vectors of texts that nobody has preprocessed."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 

@@ -1,7 +1,5 @@
 """fairseq's own way to a trained model: tokens in, features and log-probabilities of these tokens out."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """What ``load`` finds again, and what it leaves alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Several tasks on one backbone answer as each does by itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

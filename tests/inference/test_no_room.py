@@ -1,7 +1,5 @@
 """A batch, or a model, that does not fit into memory ends in one line, which says what to lower."""
 
-from __future__ import annotations
-
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 

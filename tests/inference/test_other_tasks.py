@@ -1,7 +1,5 @@
 """A checkpoint on the folder of another task: its classes are that task's by meaning, and scores are right."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

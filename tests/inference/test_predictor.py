@@ -1,7 +1,5 @@
 """Predictions for sentences in memory are those for a binarized folder, in any order and batches; prompt rows; EFL."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

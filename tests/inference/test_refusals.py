@@ -1,7 +1,5 @@
 """What is refused: in one line that names the option, the file or the line, and before anything is written."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """--optimizer grouped_adam: factors of the learning rate and of weight decay, resume, fp16."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from fairseq.optim.adam import FairseqAdam

@@ -1,7 +1,5 @@
 """Half precision: a run that was stopped and resumed goes on bit for bit, with fairseq's own optimizers."""
 
-from __future__ import annotations
-
 import copy
 import io
 from unittest import mock

@@ -1,7 +1,5 @@
 """Automatic mixed precision (``--amp``): the scale of the loss goes on where it was, and changes no update."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from fairseq.optim.amp_optimizer import AMPOptimizer

@@ -1,7 +1,5 @@
 """Helpers of the tests of ``python -m preprocess``: a small GPT-2 vocabulary and runs in this process."""
 
-from __future__ import annotations
-
 import json
 import sys
 import types

@@ -1,7 +1,5 @@
 """Bad input is an exception in a library call and one line at a command line."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

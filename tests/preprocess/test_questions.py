@@ -1,7 +1,5 @@
 """Which examples answer one question: written, read back, refused when damaged, and drawn together."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

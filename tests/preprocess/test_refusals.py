@@ -1,7 +1,5 @@
 """Refusals as data: what is given, what the one line names; nothing is written, and what is there stays."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Scores of SuperGLUE on known answers, beside scikit-learn and beside the public scoring code in other words."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter, defaultdict

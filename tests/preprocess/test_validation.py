@@ -1,7 +1,5 @@
 """A damaged folder is refused by one line, or means the same: never changed without a word."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 

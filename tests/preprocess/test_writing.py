@@ -1,7 +1,5 @@
 """Folders and files that are there completely or not at all, and what killed calls leave behind."""
 
-from __future__ import annotations
-
 import errno
 import multiprocessing
 import os

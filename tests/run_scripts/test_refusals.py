@@ -1,7 +1,5 @@
 """Slips of a user: one line names what is wrong, before the first run starts, and nothing is written."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

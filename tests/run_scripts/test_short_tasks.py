@@ -1,7 +1,5 @@
 """Short examples of five tasks: which are drawn, and what becomes of them."""
 
-from __future__ import annotations
-
 from preprocess.data_folder import DataFolder, check_split
 from run_scripts import short_tasks
 from run_scripts.short_tasks import Size, main, splits

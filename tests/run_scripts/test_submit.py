@@ -1,7 +1,5 @@
 """python -m run_scripts.submit: an archive out of runs, and one line for everything that is not right."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import zipfile

@@ -1,7 +1,5 @@
 """Folders, a backbone and sweeps of them so small that a run takes little more than its imports."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A checkpoint, its backbone and its data as version 0.1 wrote them, and strangers' versions of it."""
 
-from __future__ import annotations
-
 import copy
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkpoints of a stranger that would run code, through every command that reads one: the code never runs."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

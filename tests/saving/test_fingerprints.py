@@ -1,7 +1,5 @@
 """What is known of a file is believed of this very file alone."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

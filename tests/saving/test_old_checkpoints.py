@@ -7,8 +7,6 @@ prompt is made by a network that only training needs. Beside each stand what tha
 and what after a tenth epoch (a training that was never interrupted ends in the same).
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Damaged files, and files that are no checkpoints, end in one line; none gives other weights without a word."""
 
-from __future__ import annotations
-
 import codecs
 import io
 import os

@@ -1,7 +1,5 @@
 """The record of a model's data: what it refuses, and how it is read back."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Nothing but the frozen backbone is completed: a checkpoint that lacks more, or has other sizes, is refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Checkpoints are written whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

@@ -1,7 +1,5 @@
 """Checkpoints on sentences and on pairs that share one backbone."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.inference.conftest import make_folder, vocab_and_backbone

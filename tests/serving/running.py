@@ -1,7 +1,5 @@
 """Servers to ask: of the command in a process of its own, and of a model that is none in a thread."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

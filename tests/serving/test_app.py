@@ -1,7 +1,5 @@
 """Statuses, headers and limits of the server, around a model that is none."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import threading

@@ -1,7 +1,5 @@
 """Questions that wait are answered together; none is lost, and none suffers from another."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

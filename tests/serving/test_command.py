@@ -1,7 +1,5 @@
 """``python -m fairseq_idpg.serve`` in a process, asked through sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """``fairseq_idpg.serving.http``: what a server that ends still answers, and for whom it does not wait."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import http.client

@@ -1,7 +1,5 @@
 """The page, in a headless Chromium."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """JSON of requests: what is asked, or one line that says what is wrong."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Batches of the task: every example once, prompts where they belong, raw tokens untouched."""
 
-from __future__ import annotations
-
 import multiprocessing
 
 import numpy as np

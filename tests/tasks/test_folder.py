@@ -1,7 +1,5 @@
 """The task refuses a folder that is damaged, or that fairseq would read otherwise, by the name of the file."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

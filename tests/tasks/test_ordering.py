@@ -1,7 +1,5 @@
 """Orders of examples: everyone once, similar lengths together, less padding."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

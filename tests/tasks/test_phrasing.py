@@ -1,7 +1,5 @@
 """Batches of examples in a template: the mask is where they say, whatever is inserted, exchanged or cut."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Positions against sequences built token by token, for any lengths."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

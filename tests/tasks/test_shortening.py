@@ -1,7 +1,5 @@
 """Shortening keeps the special tokens, fits the room, and takes from the longer sentence first."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

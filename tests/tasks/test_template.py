@@ -1,7 +1,5 @@
 """Templates in tokens are the tokens of the whole text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One word for each class, in the order of the classes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Options with which a training would be another than was asked for, and those whose text is Python."""
 
-from __future__ import annotations
-
 import ast
 from types import SimpleNamespace
 

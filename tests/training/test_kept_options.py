@@ -1,7 +1,5 @@
 """What a checkpoint keeps of the options and the data of its training, and how a training that goes on is compared."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import fields
 

@@ -1,7 +1,5 @@
 """One training at a time in a --save-dir."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

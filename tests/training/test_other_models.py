@@ -1,7 +1,5 @@
 """Other models of fairseq, in a process that has imported this package, are trained as they are without it."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

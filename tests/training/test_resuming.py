@@ -1,7 +1,5 @@
 """Which checkpoint a training goes on from, how early stopping counts on, and what has ended already."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

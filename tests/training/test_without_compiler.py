@@ -1,7 +1,5 @@
 """torch's compiler is imported by nobody but who wants it, and works then."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

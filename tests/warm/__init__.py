@@ -4,8 +4,6 @@ Commands of the pages and jobs of sweeps spend seconds on these imports, each an
 repository this ``python`` asks a server, which forks; anything else the interpreter does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

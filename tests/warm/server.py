@@ -1,7 +1,5 @@
 """``python -m tests.warm.server ADDRESS PYTHON``: a process for each client, until its standard input ends."""
 
-from __future__ import annotations
-
 import gc
 import json
 import logging

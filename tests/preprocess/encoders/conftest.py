@@ -1,7 +1,5 @@
 """Small vocabularies: BERT's, uncased and cased, and a SentencePiece model with XLM-R's settings."""
 
-from __future__ import annotations
-
 import json
 import string
 from pathlib import Path

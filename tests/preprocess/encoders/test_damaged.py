@@ -1,7 +1,5 @@
 """Files of encoders that are damaged, do not belong together, or are of another kind: one line that names the file."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """What each encoder adds to the ids of its family (test_families.py): decoding, dictionaries, settings, odd pieces."""
 
-from __future__ import annotations
-
 import pytest
 import transformers
 from fairseq.data import Dictionary

@@ -1,7 +1,5 @@
 """Ids equal to transformers', for the tokenizers of several families of models, from each form of their files."""
 
-from __future__ import annotations
-
 import json
 import random
 import unicodedata

@@ -1,7 +1,5 @@
 """Texts on which tokenizers differ, and how the tests ask an encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Made-up runs for the tests of the report, and what its tables say of them."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shlex

@@ -1,7 +1,5 @@
 """Which runs a table takes, and what it refuses to mix."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

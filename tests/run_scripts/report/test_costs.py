@@ -1,7 +1,5 @@
 """What methods cost: trainable parameters, seconds and memory, of runs or counted."""
 
-from __future__ import annotations
-
 import pytest
 
 from preprocess.errors import InputError

@@ -1,7 +1,5 @@
 """python -m run_scripts.report: what it writes, and one line for bad input."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What stands under a table of the options, settings and learning rates of its runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from run_scripts.report.choice import Scope

@@ -1,7 +1,5 @@
 """paper_values.yaml of all papers: against their text, their own averages, and our counts."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import yaml

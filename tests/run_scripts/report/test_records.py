@@ -1,7 +1,5 @@
 """Results that are damaged, old, or edited by hand: one line that names the file and the run."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

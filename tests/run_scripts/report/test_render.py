@@ -1,7 +1,5 @@
 """Every format has the same cells; test_pages.py shows that of the terminal."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """The tables: ours, the paper's, the difference, what is missing and what is said below."""
 
-from __future__ import annotations
-
 from run_scripts.report.paper import paper
 
 from . import made

@@ -1,7 +1,5 @@
 """How many batches and updates a run makes, beside what fairseq makes of the same examples."""
 
-from __future__ import annotations
-
 import pytest
 
 from preprocess.data_folder import DataFolder

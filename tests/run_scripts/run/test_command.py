@@ -1,7 +1,5 @@
 """fairseq-train's options for each task and method: Table 4 and the released scripts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

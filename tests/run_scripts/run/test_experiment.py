@@ -1,7 +1,5 @@
 """What a run is, and what its identity depends on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Scores against their definitions, and the answers that they are of: classes by name, whatever their order."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Options in files of strangers: fairseq runs some as Python, and none of those gets there."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """When a run that is done has its scores on all tasks that are asked for, and damaged files of one that is not."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from unittest.mock import Mock

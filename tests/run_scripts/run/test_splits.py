@@ -1,7 +1,5 @@
 """What a run trains, selects and reports on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a record says of SuperGLUE's tasks: scores of whole questions, and predictions that say the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

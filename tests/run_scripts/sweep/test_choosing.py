@@ -1,7 +1,5 @@
 """lr_seeds: the first seeds choose the learning rate, the others have it alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from run_scripts.report.choice import Choice, take_runs

@@ -1,7 +1,5 @@
 """Where runs are executed: shares of this machine, and Slurm's commands."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

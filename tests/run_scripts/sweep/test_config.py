@@ -1,7 +1,5 @@
 """The YAML file of a sweep: what it stands for, and how it is read."""
 
-from __future__ import annotations
-
 import pytest
 
 from preprocess.errors import InputError

@@ -1,7 +1,5 @@
 """What is found before the first run of a sweep starts: here what is taken; what is refused is in test_refusals.py."""
 
-from __future__ import annotations
-
 import pytest
 
 from preprocess.data_folder import DataFolder

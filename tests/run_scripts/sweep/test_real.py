@@ -1,7 +1,5 @@
 """Whole sweeps at tiny size: through Slurm's commands, and killed on the way, with the same results."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """What a sweep does with runs that succeed, fail, or were finished by a job that outlived its sweep."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Supplementary training and then the tasks, in one sweep: Figure 7 at tiny size."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """Models on tasks that they were not trained on: by a sweep, afterwards, and by the command of a task."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

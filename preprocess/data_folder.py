@@ -9,7 +9,7 @@ many examples; and where the folder has checksums, its files are those that were
 import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,9 +57,8 @@ class DataFolder:
         self.checked: dict[str, int] = {}  # examples of each split that ``check_split`` has read
 
     def joined(self, split: str) -> list[str]:
-        """Return what fairseq reads as one training set: train, train1 ... up to the first that is not there."""
-        numbered = (f"{split}{number}" for number in itertools.count(1))
-        return [split, *itertools.takewhile(self.splits.__contains__, numbered)]
+        """Return the splits that fairseq reads as one training set, see ``joined``."""
+        return joined(split, self.splits)
 
     def rows(self, part: str, split: str) -> IndexedRows:
         """Return the token ids of one sentence of each example, each row with ``</s>`` at its end."""
@@ -119,6 +118,12 @@ class DataFolder:
         except (OSError, ValueError, OverflowError):
             pass
         raise InputError(f"{self.path / name} is damaged: preprocess the folder again")
+
+
+def joined(split: str, splits: Collection[str]) -> list[str]:
+    """Return what fairseq reads as one training set: train, train1 ... up to the first that is not in ``splits``."""
+    numbered = (f"{split}{number}" for number in itertools.count(1))
+    return [split, *itertools.takewhile(splits.__contains__, numbered)]
 
 
 def parse_numbers(lines: list[str]) -> list[tuple[int, ...]]:

@@ -36,7 +36,7 @@ TARGETS = (
     ("m-idpg-phm", "prompt-tuning", 1.6),
 )
 TARGET_CASES = tuple(dict.fromkeys(name for target in TARGETS for name in target[:2]))
-LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton", "pytest")
+LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton")
 # The parts, in this order: what says whether figures can be trusted, what is asked most often, the longest last. The
 # environment heads every report.
 KINDS = ("environment", "agree", "targets", "predict", "steps")

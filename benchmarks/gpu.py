@@ -175,14 +175,8 @@ def step_flops(settings: dict[str, Any], rows: int) -> float:
 
 @command_line("error", "parts that are done are kept: the same command goes on")
 def main() -> None:
-    about, example, more_about = (__doc__ or "").split("\n\n")
-    parser = argparse.ArgumentParser(
-        prog="gpu.sh",
-        description=f"{about}\n{more_about}",
-        epilog=f"example:\n{example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("gpu.sh", description=__doc__, formatter_class=layout, allow_abbrev=False)
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
     parser.add_argument(
         "--limit", type=positive_number, metavar="SECONDS", help="end in time; the same command goes on later"

@@ -244,13 +244,8 @@ def voted(task: Task, predictions: Sequence[SplitPredictions], questions: Questi
 
 
 def make_parser() -> argparse.ArgumentParser:
-    about, how, example, _ = (__doc__ or "").split("\n\n")
-    parser = argparse.ArgumentParser(
-        "python -m run_scripts.submit",
-        description=f"{about}\n\n{how}",
-        epilog=f"example:\n{example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m run_scripts.submit", description=__doc__, formatter_class=layout)
     add = parser.add_argument
     add("benchmark", choices=list(BENCHMARKS))
     add("--runs", required=True, metavar="RESULTS", type=named_path, help="the folder of a sweep")

@@ -99,12 +99,9 @@ NUMBERS = {
 def make_parser(doc: str | None, clock: bool = False, **numbers: tuple[int, str]) -> argparse.ArgumentParser:
     """Return a parser with --json and an option for each of ``numbers``: its default and its meaning.
 
-    The first paragraph of ``doc`` says what the script does, the second is an example. ``clock`` adds --clock.
+    ``doc`` says what the script does. ``clock`` adds --clock.
     """
-    about, example, *_ = (doc or "").split("\n\n")
-    parser = argparse.ArgumentParser(
-        description=about, epilog=f"example:\n{example}", formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, (default, text) in numbers.items():
         parser.add_argument(
             flag_name(name), type=positive, default=default, metavar="N", help=f"{text} (default {default})"

@@ -36,7 +36,7 @@ TARGETS = (
     ("m-idpg-phm", "prompt-tuning", 1.6),
 )
 TARGET_CASES = tuple(dict.fromkeys(name for target in TARGETS for name in target[:2]))
-LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton", "pytest")
+LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton")
 # The parts, in this order: what says whether figures can be trusted, what is asked most often, the longest last. The
 # environment heads every report.
 KINDS = ("environment", "agree", "targets", "predict", "steps")
@@ -175,14 +175,8 @@ def step_flops(settings: dict[str, Any], rows: int) -> float:
 
 @command_line("error", "parts that are done are kept: the same command goes on")
 def main() -> None:
-    about, example, more_about = (__doc__ or "").split("\n\n")
-    parser = argparse.ArgumentParser(
-        prog="gpu.sh",
-        description=f"{about}\n{more_about}",
-        epilog=f"example:\n{example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("gpu.sh", description=__doc__, formatter_class=layout, allow_abbrev=False)
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
     parser.add_argument(
         "--limit", type=positive_number, metavar="SECONDS", help="end in time; the same command goes on later"

@@ -316,9 +316,10 @@ def cases_to_measure(args: argparse.Namespace) -> list[Case]:
     if args.against is not None:
         if not (args.against / "benchmarks" / "step_worker.py").is_file():
             raise InputError(f"--against {args.against} is not a checkout of this project")
-        checkout = str(args.against.resolve())
-        own = [case for case in cases if not case.peer]
-        cases += [replace(case, name=f"{case.name} ({args.against.name})", checkout=checkout) for case in own]
+        # Each stands behind its counterpart, and so in the same part.
+        checkout, ending = str(args.against.resolve()), f" ({args.against.name})"
+        pairs = [(case, replace(case, name=case.name + ending, checkout=checkout)) for case in cases]
+        cases = [each for own, other in pairs for each in ((own,) if own.peer else (own, other))]
     for case in cases:
         if not args.list and not installed(case):
             raise InputError(f"{case.maker} is not installed: run bash benchmarks/setup_peers.sh, or give --no-peers")

@@ -61,13 +61,8 @@ def without_place(word: str) -> str:
 
 @command_line("run_scripts")
 def main(argv: Sequence[str] | None = None) -> None:
-    about, example, more = (__doc__ or "").split("\n\n")
-    parser = argparse.ArgumentParser(
-        "python -m run_scripts.publish",
-        description=f"{about}\n\n{more}",
-        epilog=f"example:\n{example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m run_scripts.publish", description=__doc__, formatter_class=layout)
     add = parser.add_argument
     add("results", metavar="RESULTS", type=named_path, help="the folder of a sweep, or its results.jsonl")
     add("--out", metavar="FILE", type=named_path, required=True, help="run_scripts/results/NAME.jsonl")

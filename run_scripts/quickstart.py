@@ -332,10 +332,8 @@ def method_name(text: str) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    about, _, more = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        prog="quickstart", description=about, epilog=more, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("quickstart", description=__doc__, formatter_class=layout)
     add, names = parser.add_argument, " ".join(LRS)
     add("--out", type=named_path, default=(Path() if PARENT else ROOT) / "quickstart", help="folder of all products")
     add("--methods", type=method_name, nargs="+", action="extend", metavar="METHOD", help=f"default: {names}")

@@ -60,13 +60,8 @@ def splits(folder: Path, size: Size) -> dict[str, list[str]]:
 
 @command_line("run_scripts")
 def main(arguments: Sequence[str] | None = None) -> None:
-    about, example, more = (__doc__ or "").split("\n\n")
-    parser = argparse.ArgumentParser(
-        "python -m run_scripts.short_tasks",
-        description=f"{about}\n\n{more}",
-        epilog=f"example:\n{example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m run_scripts.short_tasks", description=__doc__, formatter_class=layout)
     parser.add_argument("text", metavar="TEXT", type=named_path, help="folder of the TASK folders")
     parser.add_argument("--out", metavar="DIR", type=named_path, required=True, help="where the TASK-bin folders go")
     parser.add_argument("--tasks", nargs="+", action="extend", choices=list(SIZES), help="default: all")

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -137,8 +138,7 @@ def text_of(file: str, numbers: Sequence[Number], answers: Sequence[str]) -> str
 # --- which runs answer which test set ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A file of answers that can be made."""
 
     sheet: Sheet
@@ -147,16 +147,6 @@ class Part:
     data: DataFolder
     numbers: list[Number]  # the benchmark's, of each example or question
     questions: Questions | None  # of which one example is to be chosen each
-
-    @property
-    def row(self) -> list[str]:
-        """Its line in the table that is printed."""
-        score, seeds = self.score, ", ".join(map(str, self.score.seeds))
-        answers = f"{len(self.numbers):,}"
-        return [self.sheet.file, self.sheet.model_of, answers, f"{score.lr:g}", seeds, f"{score.dev:.1f}"]
-
-
-HEADER = ["file", "model of", "answers", "lr", "seeds", "dev"]
 
 
 def row_scores(results: Results, benchmark: Benchmark, args: argparse.Namespace) -> tuple[str, dict[str, Score]]:
@@ -254,13 +244,8 @@ def voted(task: Task, predictions: Sequence[SplitPredictions], questions: Questi
 
 
 def make_parser() -> argparse.ArgumentParser:
-    about, how, example, _ = (__doc__ or "").split("\n\n")
-    parser = argparse.ArgumentParser(
-        "python -m run_scripts.submit",
-        description=f"{about}\n\n{how}",
-        epilog=f"example:\n{example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m run_scripts.submit", description=__doc__, formatter_class=layout)
     add = parser.add_argument
     add("benchmark", choices=list(BENCHMARKS))
     add("--runs", required=True, metavar="RESULTS", type=named_path, help="the folder of a sweep")
@@ -299,7 +284,12 @@ def main(argv: Sequence[str] | None = None) -> None:
                 text = text_of(part.sheet.file, part.numbers, answers_of(part, args))
                 # without the time, so that the same answers give the same bytes
                 archive.writestr(zipfile.ZipInfo(part.sheet.file), text, zipfile.ZIP_DEFLATED)
-    lines = [f"{args.out}: {benchmark.title} by {row}", "", *aligned([HEADER, *(part.row for part in parts)], (0, 1))]
+    rows = [["file", "model of", "answers", "lr", "seeds", "dev"]]
+    for part in parts:
+        seeds = ", ".join(map(str, part.score.seeds))
+        chosen = [f"{part.score.lr:g}", seeds, f"{part.score.dev:.1f}"]
+        rows.append([part.sheet.file, part.sheet.model_of, f"{len(part.numbers):,}", *chosen])
+    lines = [f"{args.out}: {benchmark.title} by {row}", "", *aligned(rows, (0, 1))]
     notes = [*(f"not in it: {reason}" for reason in missing), benchmark.rule] if missing else []
     print("\n".join([*lines, *map(escaped, notes)]))
 

@@ -84,7 +84,7 @@ def export(
     run = run_facts(state, sections["task"].get("data"), cfg["dataset"] or {}, record or beside(checkpoint))
 
     # config.json has all options but those that name files; where these are, "data" and "backbone" say.
-    file, vocab = backbone or str(sections["model"]["backbone"]), kept.vocab
+    file, vocab = os.path.abspath(backbone) if backbone else str(sections["model"]["backbone"]), kept.vocab
     options = {
         section: {n: v for n, v in values.items() if n not in FILES[section]} for section, values in sections.items()
     }
@@ -142,10 +142,8 @@ def build_parser() -> argparse.ArgumentParser:
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
-    peft = args.format == "peft"
-    pairs = export(
-        args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths, peft=peft, backbone=args.backbone
-    )
+    more = {"peft": args.format == "peft", "backbone": args.backbone}
+    pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths, **more)
     from .saving.shared_folder import use_lines
 
     size = sum(file.stat().st_size for file in Path(args.folder).iterdir())

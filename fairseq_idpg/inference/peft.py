@@ -93,7 +93,7 @@ def tables(backbone: Backbone) -> tuple[Tensor, Tensor]:
 def write_peft(
     folder: Path, method: Method | None, tensors: Mapping[str, Tensor], config: dict[str, Any], file: str
 ) -> None:
-    """Write ``tensors`` and ``config``, as for ``write_shared``, beside whose card USE belongs.
+    """Write ``tensors`` and ``config``, as for ``write_shared``, into ``folder``; USE is for its card.
 
     Raise InputError where peft cannot hold the method, or the backbone ``file`` is missing or another one.
     """

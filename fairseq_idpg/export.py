@@ -88,7 +88,7 @@ def export(
     run = run_facts(state, sections["task"].get("data"), cfg["dataset"] or {}, record or beside(checkpoint))
 
     # config.json has all options but those that name files; where these are, "data" and "backbone" say.
-    file, vocab = backbone or str(sections["model"]["backbone"]), kept.vocab
+    file, vocab = os.path.abspath(backbone) if backbone else str(sections["model"]["backbone"]), kept.vocab
     options = {
         section: {n: v for n, v in values.items() if n not in FILES[section]} for section, values in sections.items()
     }

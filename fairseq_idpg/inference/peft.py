@@ -1,8 +1,8 @@
 """Folders of Hugging Face's peft, written and read without it, for its classifiers of RoBERTa, XLM-R and BERT.
 
 peft puts prompts in front of ``<s>``, and counts a prefix among the positions of the text; this package does neither.
-Attention knows rows by their positions alone, so that this can be made up for, exactly. Positions count from 0; a
-method adds p_i to a row, the folder p'_i; w is the word ``<s>``, which the head reads in row 0.
+Attention knows rows by their positions alone, so that this can be made up for, exactly. Positions count from 0; the
+backbone has the row p_i, the folder p'_i. w is the word ``<s>``; the head reads row 0.
 
 - LORA: A and B of each matrix.
 - PREFIX_TUNING: t x 2 L d, rows of k_1, v_1, ..., k_L, v_L. Written with p'_(t + i) = p_i. One that peft trained is
@@ -93,7 +93,7 @@ def tables(backbone: Backbone) -> tuple[Tensor, Tensor]:
 def write_peft(
     folder: Path, method: Method | None, tensors: Mapping[str, Tensor], config: dict[str, Any], file: str
 ) -> None:
-    """Write ``tensors`` and ``config``, as for ``write_shared``, beside whose card USE belongs.
+    """Write ``tensors`` and ``config``, as for ``write_shared``, into ``folder``; USE is for its card.
 
     Raise InputError where peft cannot hold the method, or the backbone ``file`` is missing or another one.
     """
@@ -216,11 +216,12 @@ def as_ours(
     kind, exported, (positions, word) = adapter["peft_type"], config is not None, tables(backbone)
     left = {n.removeprefix("base_model.").removeprefix("model."): value.float() for n, value in loaded.items()}
     encoder, text = "bert" if "classifier.weight" in left else "roberta", positions[2:]
-    exported_tables = [f"{encoder}.embeddings.{name}.weight" for name in (POSITIONS, SEGMENTS) if exported]
-    table, *_ = [*(left.pop(name, None) for name in exported_tables), None]
+    table = left.pop(f"{encoder}.embeddings.{POSITIONS}.weight", None) if exported else None
+    if table is not None:
+        del left[f"{encoder}.embeddings.{SEGMENTS}.weight"]
 
-    # The method; the names of LoRA's tensors say what it changes.
-    tensors, linears, layers, options = {}, [], [], {}
+    # LoRA: the names of its tensors say what it changes.
+    tensors, options, linears, layers, shift = {}, {}, [], [], 0
     if kind == LORA:
         end = ".lora_A.weight"
         changed = [name.removesuffix(end).partition(".layer.")[2].partition(".") for name in left if name.endswith(end)]
@@ -229,28 +230,28 @@ def as_ours(
         alpha = float(adapter["lora_alpha"] * (rank**0.5 if adapter.get("use_rslora") else 1))
         options = {"method": "lora", "lora_rank": rank, "lora_alpha": alpha, "lora_layers": ",".join(map(str, layers))}
         options["lora_projections"] = ",".join(name for name, linear in LINEARS.items() if linear in linears)
+
+    # Prompts, and for those that peft trained DePT's rows on words: ``added``, with a unit matrix for a factor.
     elif kind in (PREFIX, PROMPT, "P_TUNING"):
         rows, length = left.pop(ROWS), adapter["num_virtual_tokens"]
         if kind == PREFIX:
             rows, added = rows.view(length, -1, 2, len(word)).permute(1, 2, 0, 3), text[length:] - text[:-length]
             tensors["method.table"] = rows.reshape(-1, 2 * length, len(word))
+            options, shift = {"prompt_insertion": "key-value", "prompt_layers": "all"}, length
         else:
             last = word if table is None else table[len(table) - len(text) + length] - text[length] + word
             tensors["method.table"], added = torch.cat([rows[1:], last[None]])[None], rows[:1] - word
-        if not exported:  # M x d as A B of rank r = min(M, d), with a factor of 1
-            rank, unit = min(added.shape), torch.eye(min(added.shape))
-            factors = (unit, added) if rank == len(added) else (added, unit)
-            tensors.update(zip(("method.words.a", "method.words.b"), factors))
-            options = {"method": "dept", "prompt_length": length, "words_alpha": rank**0.5, "words_rank": rank}
-            options |= {"words_length": len(added), "prompt_layers": "all" if kind == PREFIX else "first"}
-            options["prompt_insertion"] = "key-value" if kind == PREFIX else "add"
+        if not exported:
+            tensors |= {"method.words.a": torch.eye(len(added)), "method.words.b": added}
+            options |= {"words_length": len(added), "words_rank": len(added), "words_alpha": len(added) ** 0.5}
+            options |= {"method": "dept", "prompt_length": length}
     else:
         raise ValueError(f"{shown(kind)} is not LORA, PREFIX_TUNING, PROMPT_TUNING or P_TUNING")
 
     # The head, and all that has a name.
     if not exported:
         bias = left.get("classifier.bias", left.get("classifier.out_proj.bias", ()))
-        config = of_peft(adapter, options, len(bias), length if kind == PREFIX else 0, backbone)
+        config = of_peft(adapter, options, len(bias), shift, backbone)
     head = HEADS + config["options"]["task"]["classification_head_name"]
     for ours, theirs in places(encoder, head, linears, layers).items():
         if not left.keys() >= set(theirs):

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +40,8 @@ TARGET_CASES = tuple(dict.fromkeys(name for target in TARGETS for name in target
 LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton")
 # The parts, in this order: what says whether figures can be trusted, what is asked most often, the longest last. The
 # environment heads every report.
-KINDS = ("environment", "agree", "targets", "predict", "steps")
+KINDS = ("environment", "agree", "targets", "sizes", "predict", "steps")
+SIZES_CASES = "floor prompt-tuning m-idpg-phm-cached peft-prompt-tuning".split()
 PEAK_TFLOPS = {"H100": 989, "H200": 989, "A100": 312}  # of a card's bfloat16 and float16, by its data sheet
 STOPPED = "stopped by --limit"
 
@@ -70,12 +72,16 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
     asked = words("CASES") or ["floor", "m-idpg-phm"] * tiny
     dtypes = words("DTYPES") or ["bfloat16", "float16", "float32"][: 1 if tiny else 3]
     batch, length = ("2", "8") if tiny else ("32", "128")  # sentences of a batch, tokens of each
-    shape = ["--device", device, "--size", size, "--batch", batch, "--length", length]
+    batches, lengths = ((batch,), (length,)) if tiny else (("16", batch), ("32", length, "512"))
     parts: list[Part] = []
     for kind in filter(kinds.__contains__, KINDS[1:]):
-        usual = ["*"] if kind == "steps" else list(TARGET_CASES)
+        usual = {"steps": ["*"], "sizes": SIZES_CASES}.get(kind, list(TARGET_CASES))
         cases = [case for case in find_cases(usual if kind == "targets" else asked or usual) if installed(case)]
-        for dtype in ["float32"] if kind == "agree" else dtypes:
+        few = {"agree": ["float32"], "sizes": dtypes[:1]}
+        shapes = product(batches, lengths) if kind == "sizes" else [(batch, length)]
+        for dtype, (rows, tokens) in product(few.get(kind, dtypes), shapes):
+            shape = ["--device", device, "--size", size, "--batch", rows, "--length", tokens]
+            name = f"{kind}-{dtype}" + f"-{rows}x{tokens}" * (kind == "sizes")
             if kind == "agree":
                 command = ["benchmarks/gpu_agree.py", *shape]
             elif kind == "targets" and dtype == "float32":
@@ -85,7 +91,7 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
                 command += ["--predict"] * (kind == "predict")
             for number, block in enumerate(make_blocks(cases), 1):
                 named = [*command, "--cases", *(case.name for case in block)]
-                parts.append(Part(f"{kind}-{dtype}-{number}", kind, named))
+                parts.append(Part(f"{name}-{number}", kind, named))
     return parts
 
 

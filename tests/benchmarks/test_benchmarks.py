@@ -177,7 +177,7 @@ def gpu(*words: str, **variables: object) -> subprocess.CompletedProcess:
 def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     """After --limit seconds it ends; the same command runs the parts that are left."""
     usual = {"PYTHON": python, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "floor lora", "OUT": tmp_path / "out"}
-    usual.update(PARTS="environment agree targets predict steps", DTYPES="bfloat16")
+    usual.update(PARTS="environment agree targets sizes predict steps", DTYPES="bfloat16")
     words = ["--threads", "1", "--rounds", "1", "--steps", "1", "--against", str(SCRIPTS.parent)]
     assert gpu("--limit", "0.001", *words, **usual).returncode == 0
     parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]

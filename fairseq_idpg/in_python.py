@@ -13,7 +13,7 @@ import sys
 import tempfile
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -31,7 +31,8 @@ from preprocess.errors import did_you_mean
 from preprocess.flags import flag_name, positive, positive_number, random_seed
 from preprocess.readers import is_text, label_text
 
-from .errors import InputError, refused
+from .errors import InputError, is_hub_name, refused
+from .inference.hugging_face import call_hub
 from .inference.load import load
 from .inference.predictor import Predictor
 from .methods.options import TrueFalse
@@ -60,6 +61,7 @@ def train(
     seed: int = 1,
     patience: int | None = None,
     regression: bool | float = False,
+    class_weights: Mapping[str, float] | None = None,
     vocab: str | Path | None = None,
     device: str | torch.device | None = None,
     save_dir: str | Path | None = None,
@@ -71,10 +73,11 @@ def train(
     Args:
         examples: (text, label) or (text, text, label) in a list; or a table of pandas or ``datasets``, with the columns
             text or sentence, or sentence1 and sentence2, and label.
-        backbone: folder of model.pt and dict.txt, or one of Hugging Face, which is converted once.
+        backbone: folder of model.pt and dict.txt, or one of Hugging Face, here or on the hub, which is converted once.
         validation: examples that choose the best model; or a share that is held out, the same for every ``seed``.
         patience: end after so many epochs in a row that were no better.
         regression: labels are scores; a number is their scale, by which they are divided in training.
+        class_weights: {class: its weight in the loss of training}; 1 for others.
         vocab: folder of the encoder's files; default: the backbone's.
         save_dir: folder of data and checkpoints, where the same call goes on; default: one that goes with the model.
         more: options of the method and of fairseq-train, such as ``prompt_length=5``.
@@ -109,6 +112,9 @@ def train(
         settings |= {"batch_size": batch_size, "seed": seed, "patience": patience, "no_epoch_checkpoints": True}
         settings |= {"num_workers": 0, **more, "task": TASK, "save_dir": folder, "distributed_world_size": 1}
         settings |= {"cpu": target.type == "cpu", "log_format": "json", "log_interval": 10}
+        if class_weights is not None:
+            settings |= {"criterion": TASK, "class_weights": json.dumps(dict(class_weights))}
+            settings |= {"best_checkpoint_metric": "accuracy", "maximize_best_checkpoint_metric": True, **more}
         run(data, settings, target, progress)
         predictor = load(folder / "checkpoint_best.pt", device=target)
     finally:
@@ -184,6 +190,9 @@ def find_backbone(source: Path, folder: Path) -> tuple[Path, Path, list[Path]]:
 
     Where there is no cache it is kept in ``folder``.
     """
+    if is_hub_name(str(source)):
+        what, wanted = f"`backbone` {source} is no folder here", ["*.json", "*.safetensors", "*.txt", "*.model"]
+        source = Path(call_hub(what, "snapshot_download", str(source), allow_patterns=wanted))
     found, notes = source, notes_folder()
     if not (source / "model.pt").is_file() and (source / "config.json").is_file():
         from checkpoints.convert_hf import convert

@@ -176,3 +176,18 @@ def test_slips(argument, value, backbone):
     given = {"examples": singles(40), "backbone": backbone, **SMALL, argument: value}
     with pytest.raises(InputError, match=f"`{argument}`"):
         fairseq_idpg.train(**given)
+
+
+def test_weights_of_classes(backbone):
+    """The loss of training counts a class more; one that is not there is told."""
+    options = {**SMALL, "epochs": 2, "lr": 0.02, "seed": 1}
+    one, other = (
+        fairseq_idpg.train(singles(60), backbone, class_weights={"bad": weight}, **options).predict(["red", "a dog"])
+        for weight in (1, 50)
+    )
+    assert all(b.probabilities["bad"] > a.probabilities["bad"] for a, b in zip(one, other))
+    plain = fairseq_idpg.train(singles(60), backbone, **options).predict(["red", "a dog"])
+    assert [a.probability for a in one] == pytest.approx([b.probability for b in plain], abs=1e-6)
+    for weights, said in (({"worst": 2}, "worst"), ({"bad": -1}, "--class-weights")):
+        with pytest.raises(InputError, match=said):
+            fairseq_idpg.train(singles(60), backbone, class_weights=weights, **options)

@@ -11,6 +11,7 @@ Correlations that are not defined, such as those of constant predictions, score 
 choice of the best checkpoint. The task logs them so with fairseq's criterion too.
 """
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from fairseq.criterions import register_criterion
 from fairseq.criterions.sentence_prediction import (
     SentencePredictionConfig,
@@ -49,8 +51,11 @@ CORRELATIONS = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman"
 
 @dataclass
 class SentencePredictionIDPGCriterionConfig(SentencePredictionConfig):
-    """Options besides fairseq's; each is ``report_`` and a metric of preprocess/split_scores.py."""
+    """Options besides fairseq's; ``report_`` is followed by a metric of preprocess/split_scores.py."""
 
+    class_weights: str = documented(
+        "weights of classes in the loss of training, as JSON: '{\"rare\": 5}' (default: 1 each)", ""
+    )
     report_acc_and_macro_f1: bool = documented(
         "log macro_f1, the mean of the classes' F1, and its mean with the accuracy", False
     )
@@ -78,6 +83,8 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         super().__init__(cfg, task)
         self.reports = reported(cfg)
         self.fairseqs_reports = [name for name in FAIRSEQS if getattr(cfg, name)]
+        self.class_weights = parse_weights(cfg.class_weights, self.regression_target)
+        self.weights: Tensor | None = None  # C, once the order of the classes is known
         self.keep_pred_and_targ = False  # fairseq would fetch predictions from the device one by one
 
     def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True):
@@ -85,6 +92,11 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         loss, sample_size, log = super().forward(last, sample, reduce)
         if (self.reports or self.fairseqs_reports) and not model.training:
             log.update(self.logged_columns(last.logits, sample))
+        if self.class_weights and model.training:
+            targets = sample["target"].view(-1)
+            each = F.cross_entropy(last.logits.float(), targets, reduction="none")
+            more = ((self.weights_of_classes(last.logits)[targets] - 1) * each).sum()
+            loss, log["loss"] = loss + more, log["loss"] + more.detach()
         method = getattr(model, "method", None)
         if method is not None and method.adds_loss and model.training:
             extra = sample_size * method.extra_loss()
@@ -92,6 +104,17 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         if dist.is_initialized() and dist.get_world_size() > 1:
             log.update({name: spread(log[name], loss.device) for name in LISTS if name in log})
         return loss, sample_size, log
+
+    def weights_of_classes(self, logits: Tensor) -> Tensor:
+        """Return the weight of each class; raise InputError for a class that is not there."""
+        if self.weights is None:
+            first = self.label_dict.nspecial
+            names = self.label_dict.symbols[first : first + logits.size(1)]
+            unknown = self.class_weights.keys() - set(names)
+            if unknown:
+                raise InputError(f"--class-weights names {min(unknown)}: give classes of {', '.join(names)}")
+            self.weights = torch.tensor([self.class_weights.get(name, 1.0) for name in names], device=logits.device)
+        return self.weights
 
     def logged_columns(self, logits: Tensor, sample: dict[str, Any]) -> dict[str, Any]:
         """Return what the reports are made of, B numbers each. Only here is the device waited for, once a batch."""
@@ -124,6 +147,17 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         if any(EXTRA in log for log in logging_outputs):
             examples = sum(log["sample_size"] for log in logging_outputs)
             metrics.log_scalar(EXTRA, sum(log[EXTRA] for log in logging_outputs) / examples, examples, round=5)
+
+
+def parse_weights(text: str, scores: bool) -> dict[str, float]:
+    """Return {class: weight} of --class-weights; raise InputError for anything else."""
+    try:
+        weights = {} if not text else {str(name): float(weight) for name, weight in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError):
+        weights = {"": -1.0}
+    if not all(0 <= weight < math.inf for weight in weights.values()) or weights and scores:
+        raise InputError(f"--class-weights {text}: give JSON of classes and numbers of 0 or more, not for scores")
+    return weights
 
 
 def check_extra_loss(criterion: Any, added: str | None) -> None:

@@ -196,7 +196,7 @@ def _paint(axes: Any, panel: Panel) -> list[Any]:
     if panel.whole:
         axes.set_xticks(sorted({point.x for series in panel.series for point in series.points}))
     if panel.zero:
-        axes.set(xlim=(0, None), ylim=(0, None))
+        axes.set(xlim=(0, None), ylim=(0, 1.08 * axes.dataLim.y1))
     if panel.groups:
         axes.set_xticks(range(len(panel.groups)), panel.groups)
         axes.set_xlim(-0.5, len(panel.groups) - 0.5)

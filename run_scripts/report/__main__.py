@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         listed = ", ".join(map(str, names))
         what.add_argument(option, type=number_or_name, choices=names, metavar="NAME", help=listed)
     add("--format", choices=list(FORMATS), help="default: by the suffix of --out (.md, .tex, .csv), else terminal")
-    add("--out", metavar="FILE", type=named_path, help="write there; .png, .svg and .pdf files are drawings")
+    add("--out", metavar="FILE", type=named_path, help="write there; .png, .svg, .pdf: drawings, captions in .txt")
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}
     add("--tasks", metavar="TASK", **several, help="columns and averages (default: the paper's ten, or all with runs)")
     add("--rows", metavar="ROW", **several, help="of the table (default: the paper's, and others with runs)")

@@ -158,8 +158,9 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     refuse_useless(args)
-    if args.out:
-        check_replaces_nothing(args.out, "--out", {"RESULTS": [results_file(args.results)]})
+    beside = (".txt", ".notes.txt") if args.out and args.out.suffix else ()  # a caption, or notes
+    for out in [args.out, *map(args.out.with_suffix, beside)] if args.out else []:
+        check_replaces_nothing(out, "--out", {"RESULTS": [results_file(args.results)]})
     deliver(make(args, read_results(args.results), choice_of(args)), args)
 
 

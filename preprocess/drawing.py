@@ -23,7 +23,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")  # with 7 colo
 IMAGES = (".png", ".svg", ".pdf")
 ONE_COLUMN, TWO_COLUMNS, PANEL_HEIGHT = 3.3, 6.8, 2.2  # inches, of a paper's page
 GROUP = 0.8  # share of the room between two groups of bars
-UNLABELLED = "_"  # matplotlib's name of what has none
 LINE = 0.15  # inches, of a legend
 LABEL = 5.5  # points: the size of labels beside points
 ANGLES = np.radians((0, 30, -30, 60, -60, 180, 150, -150, 120, -120, 90, -90))  # of labels to points, best first
@@ -177,7 +176,7 @@ def _paint(axes: Any, panel: Panel) -> list[Any]:
             x,
             y,
             [each or 0 for each in std] if any(std) else None,
-            label=series.label or UNLABELLED,
+            label=series.label or "_",  # which matplotlib leaves out of legends
             linestyle="" if len(x) == 1 or panel.groups else "--" if series.dashed else "-",
             color=colour,
             elinewidth=0.5,
@@ -196,7 +195,7 @@ def _paint(axes: Any, panel: Panel) -> list[Any]:
     if panel.whole:
         axes.set_xticks(sorted({point.x for series in panel.series for point in series.points}))
     if panel.zero:
-        axes.set(xlim=(0, None), ylim=(0, None))
+        axes.set(xlim=(0, None), ylim=(0, 1.08 * axes.dataLim.y1))
     if panel.groups:
         axes.set_xticks(range(len(panel.groups)), panel.groups)
         axes.set_xlim(-0.5, len(panel.groups) - 0.5)
@@ -253,13 +252,11 @@ def _boxes(series: Series, line: Any, point: float) -> Iterator[Any]:
     """Yield the boxes of a series that no label may cover: markers, error bars and steps of lines, in pixels."""
     from matplotlib.transforms import Bbox
 
-    last = None
+    transform = line.get_transform()
+    path = line.get_path().interpolated(1 if line.get_linestyle() == "None" else 40)
+    yield from (Bbox([at - point / 2, at + point / 2]) for at in transform.transform_path(path).vertices)
+    marker = (line.get_markersize() + 0.5) / 2 * point
     for each in series.points:
-        at = line.get_transform().transform(each[:2])
-        half = line.get_transform().transform((each.x, each.y + (each.std or 0)))[1] - at[1]
-        marker = (line.get_markersize() + 0.5) / 2 * point
-        yield Bbox([at - (marker, max(half, marker)), at + (marker, max(half, marker))])
-        if last is not None and line.get_linestyle() != "None":
-            steps = [last + (at - last) * step / 40 for step in range(40)]
-            yield from (Bbox([step - point / 2, step + point / 2]) for step in steps)
-        last = at
+        at, (_, top) = transform.transform([each[:2], (each.x, each.y + (each.std or 0))])
+        half = np.array([marker, max(top - at[1], marker)])
+        yield Bbox([at - half, at + half])

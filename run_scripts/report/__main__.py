@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         listed = ", ".join(map(str, names))
         what.add_argument(option, type=number_or_name, choices=names, metavar="NAME", help=listed)
     add("--format", choices=list(FORMATS), help="default: by the suffix of --out (.md, .tex, .csv), else terminal")
-    add("--out", metavar="FILE", type=named_path, help="write there; .png, .svg and .pdf files are drawings")
+    add("--out", metavar="FILE", type=named_path, help="write there; .png, .svg, .pdf: drawings, captions in .txt")
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}
     add("--tasks", metavar="TASK", **several, help="columns and averages (default: the paper's ten, or all with runs)")
     add("--rows", metavar="ROW", **several, help="of the table (default: the paper's, and others with runs)")
@@ -158,8 +158,9 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     refuse_useless(args)
-    if args.out:
-        check_replaces_nothing(args.out, "--out", {"RESULTS": [results_file(args.results)]})
+    beside = (".txt", ".notes.txt") if args.out and args.out.suffix else ()  # a caption, or notes
+    for out in [args.out, *map(args.out.with_suffix, beside)] if args.out else []:
+        check_replaces_nothing(out, "--out", {"RESULTS": [results_file(args.results)]})
     deliver(make(args, read_results(args.results), choice_of(args)), args)
 
 

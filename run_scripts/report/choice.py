@@ -109,9 +109,9 @@ class Choice:
     @property
     def with_options(self) -> str:
         """The filters as the command line has them, for messages."""
-        given = {flag_name(name): value for name in FILTERS if (value := getattr(self, name))}
+        given = {name: value for name in FILTERS if (value := getattr(self, name))}
         lists = {name: (value,) if isinstance(value, str) else value for name, value in given.items()}
-        texts = [" ".join(map(str, (name, *values))) for name, values in lists.items()]
+        texts = [f"{flag_name(name)} {' '.join(map(str, values))}" for name, values in lists.items()]
         return f" with {', '.join(texts)}" if texts else ""
 
 
@@ -140,7 +140,7 @@ def only_architecture(runs: Iterable[Run], results: Results) -> str | None:
 
 def _is_of_backbone(run: Run, name: str) -> bool:
     end = Path(name).parts
-    sha256, path = run["backbone"]["sha256"], Path(run["backbone"]["path"])
+    sha256, path = fingerprint(run), Path(run["backbone"]["path"])
     # A failed run without a fingerprint may be of any backbone; tables only count it.
     return not sha256 or sha256.startswith(name.lower()) or path.parts[-len(end) :] == end
 
@@ -162,12 +162,8 @@ def _group(key: str, choice: Choice, run: Run) -> str:
     return row if choice.backbone else setting
 
 
-def _value(key: str, run: Run) -> Any:
-    return run["backbone"]["sha256"] if key == "backbone" else run[key]
-
-
-def _label(key: str, run: Run) -> str:
-    return backbone_label(run) if key == "backbone" else "none" if run[key] is None else str(run[key])
+def fingerprint(run: Run) -> str:
+    return run["backbone"]["sha256"]
 
 
 def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[str]) -> list[Run]:
@@ -175,12 +171,14 @@ def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[s
     for key in filter(keys.__contains__, DIMENSIONS):
         settled: list[Run] = []
         for name, group in grouped(runs, partial(_group, key, choice)).items():
-            by_value = grouped(group, partial(_value, key))
+            by_value = grouped(group, fingerprint if key == "backbone" else itemgetter(key))
             # Of several prompt lengths, --prompt-length or the paper's is taken.
             length = choice.prompt_length or paper().prompt_lengths.get(group[0]["row"])
             wanted = by_value.get(length) if key == "prompt_length" and length else None
             if len(by_value) > 1 and wanted is None:
-                values = ", ".join(sorted(_label(key, of_value[0]) for of_value in by_value.values()))
+                named = {"none" if value is None else str(value) for value in by_value}
+                named = {backbone_label(of[0]) for of in by_value.values()} if key == "backbone" else named
+                values = ", ".join(sorted(named))
                 what = f"{name} has runs with more than one {key.replace('_', ' ')}: {values}"
                 raise InputError(f"{results.place}: {what}; give {flag_name(key)}")
             settled += wanted or group
@@ -226,17 +224,14 @@ def _protocol(run: Run) -> int:
 
 def _differences(one: Run, other: Run, *ignored: str) -> list[str]:
     """Return the settings in which two runs of a cell differ, without ``ignored`` options."""
-    differences = []
-    for name in CHOSEN:
-        if one.get(name) != other.get(name):
-            differences.append(f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}")
-    for name in STARTS:
-        if bool(one.get(name)) != bool(other.get(name)):
+    pairs = {name: (one.get(name), other.get(name)) for name in (*CHOSEN, *STARTS, *KNOWN_LATER)}
+    unlike = {name: values for name, values in pairs.items() if values[0] != values[1]}
+    differences = [f"{name.replace('_', ' ')} {a} and {b}" for name, (a, b) in unlike.items() if name in CHOSEN]
+    for name, (a, b) in unlike.items():
+        if name in STARTS and bool(a) != bool(b):
             differences.append(f"{name.replace('_', ' ')}, which one of them has")
-    for name, words in KNOWN_LATER.items():
-        values = [one.get(name), other.get(name)]
-        if None not in values and values[0] != values[1]:
-            differences.append(f"{words} {' and '.join(str(value)[:16] for value in values)}")
+        elif name in KNOWN_LATER and None not in (a, b):
+            differences.append(f"{KNOWN_LATER[name]} {str(a)[:16]} and {str(b)[:16]}")
     if None in (one.get("given_options"), other.get("given_options")):
         return differences
     differing = {*asked_options(one).items()} ^ {*asked_options(other).items()}
@@ -265,7 +260,7 @@ def is_variant(failed: Run, done: Run) -> bool:
     return (
         _cell(failed) == _cell(done)
         and _protocol(failed) == _protocol(done)
-        and failed["backbone"]["sha256"] in ("", done["backbone"]["sha256"])
+        and fingerprint(failed) in ("", fingerprint(done))
         and failed.get("prompt_length") in (None, done["prompt_length"])
         and not _differences(failed, done, *([LENGTH] if is_prompted(failed) else []))
     )

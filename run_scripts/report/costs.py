@@ -112,7 +112,12 @@ def methods_table(results: Results, choice: Choice) -> Table:
         cells = [seeds_text(score, scope.seeds) if score else MISSING for score in scores]
         if len(scores) == 1:
             cells.append(f"{scores[0].lr:g}" if scores[0] else MISSING)
-        groups.append([[name, *cells, *_costs(results, name, runs[name], timed[name])]])
+        seconds, peaks = (
+            [run[key] for run in timed[name] if run.get(key) is not None] for key in ("seconds_per_update", "peak_mib")
+        )
+        costs = [f"{median(seconds):.3f}" if seconds else NOTHING, f"{max(peaks):,.0f}" if peaks else NOTHING]
+        known = [f"{only_count(results, name, runs[name]):,}", *costs] if runs[name] else [MISSING] * len(COST_HEADER)
+        groups.append([[name, *cells, *known]])
     labels = [task_label(task, choice.k) for task in choice.tasks]
     header = ["method", *(["test", "lr"] if len(labels) == 1 else labels), *COST_HEADER]
     warned = in_one_line([*left_out, *warnings(scope, scope.rows("k", "row"))])
@@ -133,20 +138,6 @@ def on_one_hardware(rows: Mapping[str, Collection[Run]]) -> tuple[dict[str, list
     return of_taken, [note] if others else []
 
 
-def _costs(results: Results, row: str, runs: Collection[Run], timed: Iterable[Run]) -> list[str]:
-    """Return the cells of ``COST_HEADER``, with seconds and memory of the ``timed`` runs."""
-    if not runs:
-        return [MISSING] * len(COST_HEADER)
-    seconds, peaks = (
-        [run[key] for run in timed if run.get(key) is not None] for key in ("seconds_per_update", "peak_mib")
-    )
-    return [
-        f"{only_count(results, row, runs):,}",
-        f"{median(seconds):.3f}" if seconds else NOTHING,
-        f"{max(peaks):,.0f}" if peaks else NOTHING,
-    ]
-
-
 # --- tables of other papers that count parameters or seconds -------------------------------------
 
 OURS = {
@@ -161,23 +152,21 @@ OTHER_MACHINES = "seconds of different machines cannot be compared, those of two
 def seconds_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:
     """Return seconds of the runs at the chosen learning rates, and the paper's."""
     columns = asked_columns(spec["columns"], choice)
-    printed = spec[next(kind for kind in OURS if kind in spec)]
+    kinds = [kind for kind in OURS if kind in spec]
+    printed = spec[kinds[0]]
     scope = take_runs(results, replace(choice, tasks=columns), (None,), printed=printed)
     rows = scope.rows("row")
     timed, left_out = on_one_hardware(
         {name: [run for score in row.values() for run in score.runs] for name, row in rows.items()}
     )
-    kinds = [kind for kind in OURS if kind in spec]
-    printed, groups = spec[kinds[0]], []
+    groups = []
     for name in choice.pick([*printed, *rows]) if choice.rows else printed:
         for kind in kinds:
-            known: dict[str, list[float]] = {column: [] for column in columns}
-            for run in timed.get(name, ()):
-                seconds = seconds_of(run, kind)
-                known[run["task"]] += [] if seconds is None else [seconds]
-            lines = [[name, kind, "ours", *(seconds_text(mean(of) if of else None) for of in known.values())]]
+            found = [(run["task"], seconds_of(run, kind)) for run in timed.get(name, ())]
+            known = [[value for task, value in found if task == column and value is not None] for column in columns]
+            lines = [[name, kind, "ours", *(in_seconds(mean(of) if of else None) for of in known)]]
             if theirs := spec[kind].get(name):
-                lines.append([name, kind, "paper", *(seconds_text(theirs.get(column)) for column in columns)])
+                lines.append([name, kind, "paper", *(in_seconds(theirs.get(column)) for column in columns)])
             groups.append(lines)
     how = f"ours: means over seeds {', '.join(map(str, scope.seeds))} at the chosen learning rate"
     more = [*(OURS[kind] for kind in kinds), spec["said"], variants_note(scope.done)]
@@ -195,10 +184,8 @@ def seconds_of(run: Run, kind: str) -> float | None:
     return seconds / number if kind == "training" else seconds * number
 
 
-def seconds_text(value: float | None) -> str:
-    if value is None:
-        return MISSING
-    return f"{value:,.0f}" if value >= 10 else f"{value:.3f}"
+def in_seconds(value: float | None) -> str:
+    return MISSING if value is None else f"{value:,.0f}" if value >= 10 else f"{value:.3f}"
 
 
 def parameter_table(spec: dict[str, Any], results: Results, choice: Choice) -> Table:

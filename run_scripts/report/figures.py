@@ -175,12 +175,8 @@ def length_chart(results: Results, choice: Choice) -> Chart:
 
 KINDS = "solid: single sentences; dashed: pairs"
 HELD = "(a) holds the supplementary and (b) the downstream position at the place with the best mean dev score"
-Place = tuple[int | None, int]  # positions in supplementary training (None: there was none) and in the task
-
-
-def _order(place: Place) -> tuple[int, int]:
-    """Return the key that sorts places: those without supplementary training first."""
-    return -1 if place[0] is None else place[0], place[1]
+Place = tuple[int, int]  # positions in supplementary training and in the task
+ABSENT = -1  # the first where there was no such training
 
 
 def position_chart(results: Results, choice: Choice) -> Chart:
@@ -192,11 +188,10 @@ def position_chart(results: Results, choice: Choice) -> Chart:
     scores = scope.rows("row", "supplementary_position", "position")
     for kind, ((row, *place), of_place) in itertools.product(POSITIONS, scores.items()):
         if any(kind_of(task) == kind for task in of_place):
-            grids.setdefault((row, kind), {})[(place[0], place[1])] = of_place
+            grids.setdefault((row, kind), {})[(ABSENT if place[0] is None else place[0], place[1])] = of_place
     of_kind = {kind: [task for task in tasks if kind_of(task) == kind] for kind in POSITIONS}
-    refuse_empty(
-        results, tasks, (mean_test(row, of_kind[kind]) for (_, kind), grid in grids.items() for row in grid.values())
-    )
+    scored = [(row, of_kind[kind]) for (_, kind), grid in grids.items() for row in grid.values()]
+    refuse_empty(results, tasks, (mean_test(*each) for each in scored))
     rows = list(dict.fromkeys(row for row, _ in grids))
     panels = []
     for title, axis in (("(a) downstream tasks", 1), ("(b) supplementary training", 0)):
@@ -209,10 +204,10 @@ def position_chart(results: Results, choice: Choice) -> Chart:
     groups = []
     for (row, kind), grid in grids.items():
         lines = []
-        for supplementary in dict.fromkeys(place[0] for place in sorted(grid, key=_order)):
+        for supplementary in dict.fromkeys(place[0] for place in sorted(grid)):
             texts = {at: average_text(grid.get((supplementary, at), {}), of_kind[kind]) for at in POSITIONS[kind]}
             cells = [texts.get(at, NOTHING) for at in downstream]
-            lines.append([row, kind, "none" if supplementary is None else str(supplementary), *cells])
+            lines.append([row, kind, "none" if supplementary == ABSENT else str(supplementary), *cells])
         groups.append(lines)
     header = ["method", "tasks", "supplementary", *(f"position {position}" for position in downstream)]
     notes, more = average_notes(scope, tasks, of_kinds=True), [f"{KINDS}; {HELD}", *protocol(scope, tasks)]
@@ -225,10 +220,14 @@ def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis:
     """Return (position, score) along an axis through the place with the best dev score; of equal ones, the first."""
     devs = {place: mean_over({task: score.dev for task, score in row.items()}, tasks) for place, row in grid.items()}
     known = {place: round(dev, DIGITS) for place, dev in devs.items() if dev is not None}
-    best = min(known, key=lambda place: (-known[place], _order(place)), default=(None, -1))
-    through = {place[axis]: row for place, row in grid.items() if place[1 - axis] == best[1 - axis]}
-    positions = sorted(position for position in through if position is not None)
-    return known_points(positions, map(through.__getitem__, positions), tasks)
+    best = min(known, key=lambda place: (-known[place], place), default=(ABSENT, ABSENT))
+    through = {
+        place[axis]: row
+        for place, row in ((place, grid[place]) for place in sorted(grid))
+        if place[1 - axis] == best[1 - axis]
+    }
+    through.pop(ABSENT, None)
+    return known_points(through, through.values(), tasks)
 
 
 # --- figures of other papers ---------------------------------------------------------------------

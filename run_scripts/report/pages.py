@@ -7,9 +7,9 @@ A mark in the page names the command whose output stands below it:
     <!-- end -->
 
 With ``--out FILE.svg --format terminal`` a command draws a figure as well. Out of NAME.template.md comes NAME.md, with
-numbers in its sentences: ``{1 | lora | Avg}`` is a cell of the page's first table, ``{1 | lora | minus adapter |
-interval}`` a difference with its interval of 95 %, by ``--significance-over seeds``. A mark that begins ``numbers of``
-counts as a table and shows none. Files are seen from the folder in which the command is started.
+numbers in its sentences: ``{1 | lora | Avg}`` is a cell of the page's first table. A difference with its interval of
+95 % is ``{1 | lora | minus adapter | interval}``. A mark with "numbers of" counts as a table, and shows none. Files are
+seen from the folder in which the command is started.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ UNITS: dict[str, Callable[[tuple[str, int]], Any]] = {"runs": tuple, "tasks": it
 class Comparison:
     """The mean difference of a row to another over n pairs, x100, with its two-sided p; NaN where it is not known.
 
-    ``interval`` holds it in 95 of 100 such sets of seeds.
+    In 95 of 100 such samples of seeds, ``interval`` holds the difference of the means of all seeds.
     """
 
     difference: float

@@ -53,8 +53,9 @@ def test_bad_options_are_one_line(results, monkeypatch, tmp_path, arguments, nam
 def test_records_are_not_replaced_by_their_table(results, tmp_path):
     records = tmp_path / "records.txt"
     records.write_bytes((results / "results.jsonl").read_bytes())
-    with pytest.raises(SystemExit, match="--out .*records.txt .*RESULTS"):
-        main([str(records), "--out", str(records)])
+    for name in ("records.txt", "records.svg"):  # the figure's caption would stand in records.txt
+        with pytest.raises(SystemExit, match="--out .*records.txt .*RESULTS"):
+            main([str(records), "--figure", "3", "--out", str(tmp_path / name)])
     assert records.read_bytes() == (results / "results.jsonl").read_bytes()
 
 

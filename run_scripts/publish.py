@@ -19,10 +19,9 @@ from typing import Any
 
 from preprocess.errors import InputError, command_line
 from preprocess.flags import named_path
-from preprocess.tasks import find_task
 from preprocess.writing import check_output, check_replaces_nothing, write_text
 
-from .report.records import IDENTITY, OUTCOME, PROMPT, Results, Run, has_finished, read_results
+from .report.records import IDENTITY, KNOWN, OUTCOME, PROMPT, Results, Run, has_finished, read_results
 from .run.fairseq_train import dev_curve, training_facts
 from .run.records import FILE, read_records, results_file
 
@@ -30,7 +29,7 @@ KEPT = (  # in this order; nothing else is published
     *("run", "row", "task", "method", "arch", "setting", "k", "seed", "lr", "selection", "dev_examples"),
     *("position", "supplementary_position", "supplementary", "prompt_length", "batch_size", "max_epoch", "max_update"),
     *("warm_up", "given_options", "source_task", "source_run", "metric", "protocol", "backbone", "data_sha256"),
-    *("init_prompts_from", "init_head_from", "dev", "test", "scores", "examples", "transfer", "dev_curve"),
+    *("pairs", "init_prompts_from", "init_head_from", "dev", "test", "scores", "examples", "transfer", "dev_curve"),
     *("best_epoch", "best_update", "trainable", "seconds", "seconds_per_update", "seconds_per_prediction", "peak_mib"),
     *("hardware", "status", "reason", "read_sha256", "versions", "git", "finished"),
 )
@@ -42,7 +41,7 @@ DIGITS = 8  # of a score: enough for every report to say the same
 def published(run: Run, results: Results) -> Run:
     """Return the record of a run, with what its log says where records of its time did not."""
     log = results.log(run)
-    logged = {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)} if log else {}
+    logged = {**training_facts(log), "dev_curve": dev_curve(log, KNOWN[run["task"]].metric)} if log else {}
     known = {**logged, **run}
     kept = [name for name in KEPT if known.get(name) is not None or (name in ALWAYS and name in known)]
     return {name: known[name] if name in EXACT else without_places(known[name]) for name in kept}

@@ -18,7 +18,12 @@ from .errors import InputError, check_there, command_parser, logged_command
 
 
 def export(
-    checkpoint: str, folder: str, overwrite: bool = False, record: str | None = None, paths: bool = True
+    checkpoint: str,
+    folder: str,
+    overwrite: bool = False,
+    record: str | None = None,
+    paths: bool = True,
+    method_file: str | None = None,
 ) -> bool:
     """Write ``folder``, completely or not at all, and return whether its model reads pairs.
 
@@ -27,6 +32,7 @@ def export(
         overwrite: replace an earlier folder to share.
         record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if any.
         paths: keep where the backbone and the encoder's files are on this machine.
+        method_file: Python file of a method that is not part of this package; it is run.
 
     Raise InputError for any other file, or where something stands at ``folder``.
     """
@@ -37,7 +43,7 @@ def export(
     from .backbone.weights import ENCODER, STACK
     from .inference.load import recorded
     from .methods.registry import find_preset
-    from .models.config import fill_method_options, open_options
+    from .models.config import fill_method_options, open_options, use_method_file
     from .models.size import method_of
     from .saving.configuration import as_options, buildable, check_is_ours
     from .saving.reading import load_state, read_file
@@ -46,6 +52,7 @@ def export(
     from .training.run_facts import beside, run_facts, versions
 
     check_target(target, overwrite)
+    use_method_file(method_file)
     state = read_file(checkpoint, "checkpoint")
     check_is_ours(state, what)
     kept, cfg = recorded(state, what), buildable(state, what)
@@ -121,6 +128,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("folder", metavar="DIR", help="folder to make")
     add("--record", metavar="FILE", help="scores of the run (default: record.json beside a checkpoint_best.pt)")
     add("--no-paths", action="store_true", help="leave out where backbone and encoder are on this machine")
+    add("--method-file", metavar="FILE", help="Python file of a method that is not part of this package; it is run")
     add("--overwrite", action="store_true", help="replace an earlier folder of this kind")
     return parser
 
@@ -128,7 +136,7 @@ def build_parser() -> argparse.ArgumentParser:
 @logged_command()
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
-    pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths)
+    pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths, args.method_file)
     from .saving.shared_folder import use_lines
 
     size = sum(file.stat().st_size for file in Path(args.folder).iterdir())

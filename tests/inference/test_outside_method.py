@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.folders import ROOT, TRAINING
-from tests.inference.conftest import make_folder
 from tests.methods.test_one_file import DUMMY
 
 FRESH = """
@@ -65,8 +64,8 @@ def mine(tmp_path_factory):
     return file
 
 
-def test_from_a_file_of_ones_own(mine, place, tmp_path):
-    data, backbone = make_folder(place, "singles", "--overwrite"), place / "backbone" / "model.pt"
+def test_from_a_file_of_ones_own(mine, place, folders, tmp_path):
+    data, backbone = folders["singles"], place / "backbone" / "model.pt"
     at = TRAINING.index("--phm-n")
     usual = [*TRAINING[:at], *TRAINING[at + 2 :]]
     command = [data, "--user-dir", "fairseq_idpg", "--task", "sentence_prediction_idpg", *usual, "--cpu"]

@@ -1,7 +1,7 @@
 """Trainable parameters of every preset, beside the paper's Table 2: ``python -m fairseq_idpg.count --arch ARCH``.
 
 The modules are built on torch's meta device, so nothing is loaded or allocated. The head is not counted. The paper's K
-is 1,024.
+is 1,024. Options of methods, such as --prompt-length 10, leave the presets that understand them.
 """
 
 import argparse
@@ -23,8 +23,7 @@ def architecture(name: str, method: str, **options: Any) -> argparse.Namespace:
     from .models.config import fill_method_options, open_options
     from .models.roberta_idpg import ARCH_CONFIG_REGISTRY, GLOVE, base_architecture
 
-    args = open_options(method=method, **options)
-    args.max_positions = 512
+    args = open_options(method=method, **{"max_positions": 512, **options})
     ARCH_CONFIG_REGISTRY[name](args)
     base_architecture(args)
     if find_preset(method).defaults.get("representation") == GLOVE:
@@ -57,13 +56,13 @@ def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> 
     return sizes
 
 
-def count_preset(arch: str, preset: str, **options: Any) -> Count:
-    """Count one preset, or several joined by +, in one architecture; ``options`` override the preset's."""
+def count_preset(arch: str, preset: str, symbols: int | None = None, **options: Any) -> Count:
+    """Count one preset, or several joined by +; ``options`` override its own, ``symbols`` (V) the architecture's."""
     args = architecture(arch, preset, **options)
     from .methods.registry import find_preset
     from .models.size import method_of
 
-    method, sizes = method_of(args), backbone_sizes(args, SYMBOLS.get(arch, ROBERTA_SYMBOLS))
+    method, sizes = method_of(args), backbone_sizes(args, symbols or SYMBOLS.get(arch, ROBERTA_SYMBOLS))
     of_backbone = sum(sizes.values()) if args.no_freeze_backbone else 0
     own = folded = 0
     if method is not None:
@@ -78,11 +77,22 @@ def count_preset(arch: str, preset: str, **options: Any) -> Count:
     return Count(preset, own, of_backbone, (own + of_backbone) / sum(sizes.values()), paper, folded)
 
 
-def counts(arch: str) -> list[Count]:
+def counts(arch: str, presets: Sequence[str] = (), **options: Any) -> list[Count]:
+    """Count ``presets``; default: all."""
     from . import plugin  # noqa: F401
     from .methods.registry import PRESETS
 
-    return sorted((count_preset(arch, name) for name in PRESETS), key=lambda row: row.share)
+    return sorted((count_preset(arch, name, **options) for name in presets or PRESETS), key=lambda row: row.share)
+
+
+def backbone_options(path: str) -> dict[str, Any]:
+    """Return the sizes of a backbone's file, for ``count_preset``."""
+    from .saving.backbone_file import backbone_path, read_backbone
+
+    backbone = read_backbone(backbone_path(path))
+    tables = {name.rpartition("embed_")[2]: len(table) for name, table in backbone.weights.items() if ".embed_" in name}
+    rows = {"symbols": tables["tokens.weight"], "max_positions": tables["positions.weight"] - 2}
+    return {**backbone.sizes, **rows}
 
 
 @logged_command()
@@ -90,9 +100,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = command_parser("count", __doc__, "--arch roberta_idpg_base")
     size = "size of the backbone (default: %(default)s)"
     parser.add_argument("--arch", choices=ARCHITECTURES, default="roberta_idpg_large", help=size)
-    args = parser.parse_args(argv)
+    parser.add_argument("--backbone", metavar="FILE", help="model.pt whose sizes are taken instead")
+    parser.add_argument("--method", metavar="NAME", help="this preset alone, or several joined by +")
+    parser.add_argument("--method-file", metavar="FILE", help="Python file of a method outside of the package")
+    args, words = parser.parse_known_args(argv)
+    from fairseq.dataclass.utils import gen_parser_from_dataclass
+
+    from . import plugin  # noqa: F401
+    from .methods.registry import PRESETS
+    from .models.config import METHOD_OPTIONS, RobertaIDPGConfig, use_method_file
+
+    use_method_file(args.method_file)
+    of_methods = argparse.ArgumentParser(parser.prog, allow_abbrev=False)
+    gen_parser_from_dataclass(of_methods, RobertaIDPGConfig())
+    given = vars(of_methods.parse_args(words))
+    options = {name: given[name] for name in METHOD_OPTIONS if given.get(name) is not None}
+    presets = [name for name, preset in PRESETS.items() if options.keys() <= preset.options.keys()]
+    sizes = backbone_options(args.backbone) if args.backbone else {}
     print(f"{'method':28}{'own':>14}{'of backbone':>14}{'share':>10}{'folded':>12}{'paper':>8}")
-    for row in counts(args.arch):
+    for row in counts(args.arch, [args.method] if args.method else presets, **sizes, **options):
         folded = f"{row.folded:,}" if row.folded != row.own else ""
         print(f"{row.preset:28}{row.own:14,}{row.of_backbone:14,}{row.share:10.3%}{folded:>12}{row.paper:>8}")
 

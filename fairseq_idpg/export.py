@@ -28,6 +28,7 @@ def export(
     licence: str | None = None,
     peft: bool = False,
     backbone: str | None = None,
+    method_file: str | None = None,
 ) -> bool:
     """Write ``folder``, completely or not at all, and return whether its model reads pairs.
 
@@ -39,6 +40,7 @@ def export(
         licence: as the hub calls it, for the card.
         peft: write a folder of Hugging Face's peft, of a method that it has; see ``inference/peft.py``.
         backbone: its file, which ``peft`` reads, if it has moved since the training.
+        method_file: Python file of a method that is not part of this package; it is run.
 
     Raise InputError for any other file, or where something stands at ``folder``.
     """
@@ -50,7 +52,7 @@ def export(
     from .inference.load import recorded
     from .inference.peft import PEFT_FILES, USE, reader, write_peft
     from .methods.registry import find_preset
-    from .models.config import fill_method_options, open_options
+    from .models.config import fill_method_options, open_options, use_method_file
     from .models.size import method_of
     from .saving.configuration import as_options, buildable, check_is_ours
     from .saving.reading import load_state, read_file
@@ -59,6 +61,7 @@ def export(
     from .training.run_facts import beside, run_facts, versions
 
     check_target(target, overwrite, PEFT_FILES if peft else SHARED_FILES)
+    use_method_file(method_file)
     state = read_file(checkpoint, "checkpoint")
     check_is_ours(state, what)
     kept, cfg = recorded(state, what), buildable(state, what)
@@ -163,6 +166,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--licence", metavar="NAME", help="licence on the card, as the hub calls it: mit, apache-2.0, ...")
     add("--push-to-hub", metavar="USER/NAME", help="put the folder on the Hugging Face hub, too")
     add("--private", action="store_true", help="for you alone there")
+    add("--method-file", metavar="FILE", help="Python file of a method that is not part of this package; it is run")
     add("--overwrite", action="store_true", help="replace an earlier folder of this kind")
     return parser
 
@@ -171,7 +175,12 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     paths = not (args.no_paths or args.push_to_hub)
-    more = {"licence": args.licence, "peft": args.format == "peft", "backbone": args.backbone}
+    more = {
+        "licence": args.licence,
+        "peft": args.format == "peft",
+        "backbone": args.backbone,
+        "method_file": args.method_file,
+    }
     pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, paths, **more)
     from .saving.shared_folder import use_lines
 

@@ -36,7 +36,7 @@ from .inference.hugging_face import call_hub
 from .inference.load import load
 from .inference.predictor import Predictor
 from .methods.options import TrueFalse
-from .models.config import METHOD_OPTIONS
+from .models.config import METHOD_OPTIONS, use_method_file
 from .names import TASK
 from .out_of_memory import usual_device
 from .saving.backbone_file import notes_folder, stat_file
@@ -80,7 +80,8 @@ def train(
         class_weights: {class: its weight in the loss of training}; 1 for others.
         vocab: folder of the encoder's files; default: the backbone's.
         save_dir: folder of data and checkpoints, where the same call goes on; default: one that goes with the model.
-        more: options of the method and of fairseq-train, such as ``prompt_length=5``.
+        more: options of the method and of fairseq-train, such as ``prompt_length=5``; ``method_file``: the
+            Python file of a method that is not part of this package.
 
     Raise InputError where an argument does not fit. What fairseq changes in the process is put back.
     """
@@ -92,6 +93,7 @@ def train(
         except (argparse.ArgumentTypeError, ValueError) as error:
             raise refused(name, f"is wrong: {error}") from None
     target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
+    use_method_file(more.get("method_file"))
     records = as_records(examples, "examples", regression)
     if isinstance(validation, (int, float)):
         records, held_out = hold_out(records, validation, by_label=not regression)

@@ -31,7 +31,15 @@ from .inference.files import FORMATS, JSON_FORM, Answer, Prediction, Text, TextF
 
 CHUNK = 8192  # texts that are sorted by length together
 SHOWN = 5  # numbers of lines without an example
-READING = ("backbone", "vocab", "vectors", "fp16", "truncate", "int8")  # arguments of ``open_checkpoint``
+READING = (
+    "backbone",
+    "vocab",
+    "vectors",
+    "fp16",
+    "truncate",
+    "int8",
+    "method_file",
+)  # arguments of ``open_checkpoint``
 FOLDER_OPTIONS = ("split", "choose", "representation_cache", "state_cache")
 TEXT_OPTIONS = ("pairs", "jsonl", "format", "vocab", "vectors", "fp16")
 # suffixes of --text whose lines are not sentences, and how such a file is read
@@ -46,6 +54,7 @@ def add_model_options(parser: Any) -> None:
     what = "checkpoint of fairseq-train, or a folder to share; of several on one backbone NAME=FILE names the task"
     add("--path", required=True, nargs="+", action="extend", metavar="FILE", help=what)
     add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")
+    add("--method-file", metavar="FILE", help="Python file of a method that is not part of this package; it is run")
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--int8", action="store_true", help="compute in int8, on a CPU: faster, with other rounding")
 
@@ -213,7 +222,9 @@ def predict_folder(args: argparse.Namespace) -> None:
     check_output(args.out, "--out")
     from . import plugin  # noqa: F401
     from .inference.folder import load_on_folder, predict_split, questions_of
+    from .models.config import use_method_file
 
+    use_method_file(args.method_file)
     changed = {"backbone": args.backbone} if args.backbone else {}
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
     with naming_options(args):

@@ -43,13 +43,9 @@ def _symbols(path: Path, text: str) -> tuple[str, ...]:
 
 
 def escape_label(label: str) -> str:
-    """Return the symbol of a label, without the white space at which fairseq cuts lines: ``same%20topic``.
-
-    A label without white space is its own symbol, as in folders of earlier versions.
-    """
-    if not re.search(rf"[\s\0]|^{ESCAPED}", label):
-        return label
-    return ESCAPED + re.sub(r"[\s\0%]", lambda sign: quote(sign[0]), label)
+    """Return the symbol of a label: ``same%20topic``, as fairseq cuts lines at white space; else the label itself."""
+    needed = re.search(rf"[\s\0]|^{ESCAPED}", label)
+    return ESCAPED + re.sub(r"[\s\0%]", lambda sign: quote(sign[0]), label) if needed else label
 
 
 def unescape_label(symbol: str) -> str:

@@ -123,13 +123,9 @@ def or_scores(label: str) -> str:
 
 
 def comparable(label: str) -> str | Decimal:
-    """Return the same for all spellings of a label.
-
-    1, 01 and 1.0; Yes and yes; one space or two; an accent in or beside its letter.
-    """
-    if NUMBER.fullmatch(label):
-        return Decimal(label)
-    return unicodedata.normalize("NFC", " ".join(label.split())).casefold()
+    """Return the same for all spellings of a label: 1 and 1.0; Yes and yes; one space or two; an accent as a sign."""
+    label = " ".join(label.split())
+    return Decimal(label) if NUMBER.fullmatch(label) else unicodedata.normalize("NFC", label).casefold()
 
 
 def score_digits(scores: np.ndarray) -> int:

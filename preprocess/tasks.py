@@ -35,6 +35,7 @@ class Settings:
     learning_rates: tuple[float, ...]
 
 
+OF_SCORES = "pearson_and_spearman"  # the metric of tasks with scores
 GRID = (5e-3, 1e-3, 5e-4, 1e-4)
 SETTINGS = {
     "small": Settings(16, 50, GRID),
@@ -83,7 +84,7 @@ class Task:
 
     @property
     def regression(self) -> bool:
-        return not self.meanings
+        return self.metric == OF_SCORES
 
     @property
     def by_choice(self) -> bool:
@@ -174,7 +175,7 @@ TASKS = {
         _glue("RTE", SENTENCES, "label"),
         _glue("MRPC", ("#1 String", "#2 String"), "Quality", metric="acc_and_f1"),
         _glue("QQP", ("question1", "question2"), "is_duplicate", metric="acc_and_f1", settings="large", number="id"),
-        _glue("STS-B", SENTENCES, "score", metric="pearson_and_spearman", scale=5.0, trailing_fields=True),
+        _glue("STS-B", SENTENCES, "score", metric=OF_SCORES, scale=5.0, trailing_fields=True),
         _glue("MNLI", SENTENCES, "gold_label", settings="supplementary", files=MNLI_FILES),
         _glue("CoLA", (3,), 1, metric="mcc", header=False, test_texts=("sentence",)),
         _glue("WNLI", SENTENCES, "label"),
@@ -201,11 +202,21 @@ TEST_SETS = {  # of the benchmarks, without a training set of their own: the dia
 }
 
 
+def known_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task | None:
+    """Return the task of this name, upper or lower case; None for one of own data."""
+    return {known.lower(): task for known, task in tasks.items()}.get(name.lower())
+
+
+def own_task(name: str, pairs: bool, metric: str, labels: Sequence[str] = (), settings: str = "small") -> Task:
+    """Return a task of own data, whose labels mean their names."""
+    texts = ("sentence1", "sentence2") if pairs else ("sentence",)
+    return Task(name, "tsv", {}, (), texts, "label", dict(zip(labels, labels)), metric, settings)
+
+
 def find_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     """Return the task of this name, upper or lower case; raise InputError that suggests the nearest name."""
-    by_lower = {known.lower(): task for known, task in tasks.items()}
-    if name.lower() in by_lower:
-        return by_lower[name.lower()]
+    if (task := known_task(name, tasks)) is not None:
+        return task
     hint = did_you_mean(name, tasks, any_case=True)
     own = "for your own data give --from-tsv, --from-csv, --from-jsonl or --from-hub"
     raise InputError(f"task {name} is unknown: {hint}Known: {', '.join(tasks)}; {own}")

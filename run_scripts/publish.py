@@ -28,7 +28,7 @@ KEPT = (  # in this order; nothing else is published
     *("run", "row", "task", "method", "arch", "setting", "k", "seed", "lr", "selection", "dev_examples"),
     *("position", "supplementary_position", "supplementary", "prompt_length", "batch_size", "max_epoch", "max_update"),
     *("warm_up", "given_options", "source_task", "source_run", "metric", "protocol", "backbone", "data_sha256"),
-    *("init_prompts_from", "init_head_from", "dev", "test", "scores", "examples", "transfer", "dev_curve"),
+    *("pairs", "init_prompts_from", "init_head_from", "dev", "test", "scores", "examples", "transfer", "dev_curve"),
     *("best_epoch", "best_update", "trainable", "seconds", "seconds_per_update", "seconds_per_prediction", "peak_mib"),
     *("hardware", "status", "reason", "read_sha256", "versions", "git", "finished"),
 )

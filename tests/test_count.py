@@ -7,6 +7,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_idpg import count
 from fairseq_idpg.methods.registry import PRESETS
+from tests.folders import write_backbone
 from tests.helpers import dictionary, model_args, tiny_model
 
 
@@ -42,3 +43,14 @@ def test_command(capsys, monkeypatch):
         r"prefix-tuning +[\d,]+ +0 +[\d.]+% +92,160 *",
     ):
         assert any(re.fullmatch(line, found) for found in lines)
+
+
+def test_options_and_a_given_backbone(tmp_path, capsys):
+    backbone = write_backbone(tmp_path / "model.pt")
+    count.main(["--backbone", str(backbone), "--prompt-length", "7"])
+    rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()[1:]}
+    assert rows["prompt-tuning"][1] == str(7 * 32) and "lora" not in rows
+    count.main(["--backbone", str(backbone), "--method", "fine-tuning"])
+    _, row = capsys.readouterr().out.splitlines()
+    model = tiny_model(method="head-only")
+    assert row.split()[2] == f"{model.parameter_counts()['backbone']:,}"

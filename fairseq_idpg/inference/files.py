@@ -60,10 +60,7 @@ class StandardInput:
 
 
 class TextFile:
-    """Texts of a file (.gz is unpacked; ``-``: standard input) in one of ``LAYOUTS``, a few at a time.
-
-    A blank line is "".
-    """
+    """Texts of a file (.gz is unpacked; ``-``: standard input) in one of ``LAYOUTS``; "" is a blank line."""
 
     def __init__(self, path: str, layout: str):
         self.layout = layout

@@ -20,7 +20,7 @@ from preprocess.dictionary import SPECIAL
 from preprocess.errors import reason_of
 
 from ..errors import InputError
-from ..models.config import open_options, predicts_words
+from ..models.config import open_options, predicts_words, use_method_file
 from ..out_of_memory import put_on, usual_device
 from ..representations.cache import NO_CACHES
 from ..saving.backbone_file import backbone_path, read_backbone
@@ -57,6 +57,7 @@ def load(
     vectors: File = None,
     truncate: bool = False,
     int8: bool = False,
+    method_file: File = None,
 ) -> Predictor | ManyTasks:
     """Return a trained model that reads sentences, see ``Predictor.predict``; of several on one backbone ``ManyTasks``.
 
@@ -72,12 +73,13 @@ def load(
         vectors: file of the word vectors that the model was trained on, for methods that read them (GloVe).
         truncate: cut texts that are too long at their ends, although the model was trained on whole ones.
         int8: compute in int8, on a CPU that has instructions for it: faster, with other rounding; see ``int8.py``.
+        method_file: Python file of a method that is not part of this package; it is run.
 
     Raise InputError where a file is missing, damaged, or not the one that the model was trained with; where the model
     does not fit into memory; and where tasks cannot share a backbone.
     """
     options: dict[str, Any] = {"device": device, "fp16": fp16, "truncate": truncate, "int8": int8}
-    options.update(backbone=backbone, vocab=vocab, vectors=vectors)
+    options.update(backbone=backbone, vocab=vocab, vectors=vectors, method_file=method_file)
     if isinstance(checkpoint, (str, Path)):
         return open_checkpoint(str(checkpoint), **options)
     named = checkpoint.items() if isinstance(checkpoint, Mapping) else ((None, path) for path in checkpoint)
@@ -99,11 +101,13 @@ def open_checkpoint(
     vectors: File = None,
     data: str | None = None,
     int8: bool = False,
+    method_file: File = None,
     shares: bool = False,
 ) -> Predictor:
     """``load`` of one checkpoint, on the folder ``data``; ``shares``: other tasks use its backbone too."""
     path = find_folder(path)
     what = f"checkpoint {path}"
+    use_method_file(method_file)
     # The device of a tensor, as torch completes "cuda" to "cuda:0".
     target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
     if fp16 and target.type == "cpu":

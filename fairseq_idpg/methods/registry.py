@@ -8,16 +8,19 @@ import itertools
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import Field, dataclass, replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
+from preprocess.checksums import sha256
 from preprocess.errors import did_you_mean
 from preprocess.flags import flag_name
 
 from ..backbone.injection import NOTHING, Injection, filled_fields
-from ..errors import InputError
+from ..errors import InputError, check_there
 from ..representations.kinds import canonical_kind
 from .base import Geometry, Method
 from .options import options_of
@@ -183,3 +186,30 @@ def find_preset(name: str) -> Preset:
         needs_pairs=any(part.needs_pairs for part in parts),
         owners=tuple(part.name for part in parts for _ in part.methods),
     )
+
+
+FILES: dict[str, str] = {}  # of files that were run: path, and name with SHA-256 -> the latter, which checkpoints keep
+
+
+def register_file(path: str) -> str:
+    """Run a Python file that registers presets, once; return its name and SHA-256.
+
+    Only what a user typed may come here: a path in a checkpoint may be a stranger's.
+    """
+    check_there("--method-file", path)
+    note = f"{Path(path).name} {sha256(Path(path))}"
+    if note not in FILES:
+        # As a file beside the package's prompts, whose relative imports it may have.
+        name = f"{__package__}.prompts.outside_{Path(path).stem}"
+        spec: Any = spec_from_file_location(name, path)
+        sys.modules[name] = module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    FILES[path] = FILES[note] = note
+    return note
+
+
+def check_file(named: str | None, what: str) -> str | None:
+    """Return what checkpoints keep of a method's file; raise InputError where this process has not run that file."""
+    if named is not None and named not in FILES:
+        raise InputError(f"{what} needs the method of {named}: give that file with --method-file")
+    return FILES.get(named or "")

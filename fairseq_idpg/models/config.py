@@ -2,16 +2,18 @@
 
 import argparse
 import contextlib
+import os
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from fairseq import utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from hydra.core.config_store import ConfigStore
 from omegaconf import II, OmegaConf, open_dict
 
 from ..backbone.weights import SHAPE
 from ..methods.options import fill_options, joined_options, options_of
-from ..methods.registry import PRESETS, find_preset
+from ..methods.registry import PRESETS, check_file, find_preset, register_file
 from ..names import SECTIONS, documented
 
 Activation: Any = ChoiceEnum(utils.get_available_activation_fns())
@@ -88,11 +90,13 @@ def predicts_words(cfg: Any) -> bool:
     return str(getattr(cfg, "predict_with", "head")) == WORDS
 
 
-MethodConfig: Any = joined_options(
-    "MethodConfig",
-    configs=[method.config for preset in PRESETS.values() for method in preset.methods],
-    beside=[BackboneConfig, PredictionConfig, *SECTIONS],
-)
+def method_config() -> Any:
+    """Return a dataclass with the options of all methods that are registered."""
+    configs = [method.config for preset in PRESETS.values() for method in preset.methods]
+    return joined_options("MethodConfig", configs, beside=[BackboneConfig, PredictionConfig, *SECTIONS])
+
+
+MethodConfig: Any = method_config()
 METHOD_OPTIONS = options_of(MethodConfig)
 
 
@@ -101,6 +105,25 @@ class RobertaIDPGConfig(MethodConfig, PredictionConfig, BackboneConfig):
     """All options of the model. Those of methods are None until the chosen ``method`` fills them."""
 
     method: str = documented("preset to train, or several joined by +; its options can be changed", "m-idpg-phm")
+    method_file: Optional[str] = documented("Python file of a method that is not part of this package", None)
+
+
+def use_method_file(path: str | os.PathLike[str] | None) -> None:
+    """Register the methods of a file, and add their options to the model's; see ``register_file``."""
+    if path is None:
+        return
+    register_file(str(path))
+    added = {name: declared for name, declared in options_of(method_config()).items() if name not in METHOD_OPTIONS}
+    METHOD_OPTIONS.update(added)
+    config: Any = RobertaIDPGConfig
+    config.__dataclass_fields__.update(added)
+    for name, declared in added.items():
+        setattr(config, name, None)
+        config.__annotations__[name] = declared.type
+    if added:
+        node = config()
+        node._name = "roberta_idpg"
+        ConfigStore.instance().store(name=node._name, group="model", node=node, provider="fairseq")
 
 
 def open_options(**options: Any) -> argparse.Namespace:
@@ -111,8 +134,10 @@ def open_options(**options: Any) -> argparse.Namespace:
 
 def fill_method_options(cfg: Any) -> None:
     """Fill the options of ``cfg.method`` in ``cfg`` (a config or a namespace) in place."""
+    method_file = check_file(getattr(cfg, "method_file", None), f"--method {cfg.method}")
     preset = find_preset(cfg.method)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
+        cfg.method_file = method_file
         for method in preset.methods:
             method.derive_options(cfg)
         fill_options(cfg, preset, METHOD_OPTIONS)

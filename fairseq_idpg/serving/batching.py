@@ -145,8 +145,7 @@ class Batcher:
         self.answered(len(texts))
         for job in jobs:
             own = [*itertools.islice(rows, len(job.question.texts))]
-            errors = [each["error"] for each in own if "error" in each]
-            if errors and len(errors) == len(own):
-                job.answer.set_exception(InputError(f"text 1: {errors[0]}"))
+            if own and all("error" in each for each in own):
+                job.answer.set_exception(InputError(f"text 1: {own[0]['error']}"))
             else:
                 job.answer.set_result(own)

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..metrics import check_metric
 from ..names import TASK, TRAIN
 from ..saving.configuration import check_overrides, shown
-from .kept_options import FIXED
+from .kept_options import FIXED, of_method
 
 # options that fairseq evaluates, with an example
 PAIRS = {"adam_betas": "(0.9, 0.98)", "adamax_betas": "(0.9, 0.999)", "adafactor_eps": "(1e-30, 1e-3)"}
@@ -86,7 +86,8 @@ def parse_overrides(text: str | None) -> dict[str, Any]:
     if not isinstance(overrides, dict):
         raise InputError(f"{what} is not a dictionary: write \"{{'backbone': 'NEW/model.pt'}}\"")
     check_overrides(overrides, what)
-    trained = next((name for name in {**overrides, **overrides.get("model", {})} if name in FIXED["model"]), None)
+    never = [*FIXED["model"], *of_method(changeable=False)]
+    trained = next((name for name in {**overrides, **overrides.get("model", {})} if name in never), None)
     if trained is not None:
         raise InputError(f"{what}: the model was trained with its {shown(trained)}: leave that out")
     return overrides

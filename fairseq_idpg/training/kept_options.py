@@ -19,8 +19,12 @@ from ..saving.configuration import as_options
 
 logger = logging.getLogger(__name__)
 
-# With another value of these, tensors of the same shape mean something else.
-METHOD = ("method", *(name for name, option in METHOD_OPTIONS.items() if not option.metadata["changeable"]))
+
+def of_method(changeable: bool) -> list[str]:
+    """Return the options of methods; with another value of others, tensors of the same shape mean something else."""
+    return [name for name, option in METHOD_OPTIONS.items() if option.metadata["changeable"] == changeable]
+
+
 # With another value of these, the weights would be of no single setting.
 FIXED = {
     "task": (
@@ -29,7 +33,7 @@ FIXED = {
     ),
     "model": (
         *("no_freeze_backbone", "pooler_activation_fn", "predict_with", "template", "verbalisers", "verbaliser_loss"),
-        *METHOD,
+        "method",
     ),
     "checkpoint": ("best_checkpoint_metric", "maximize_best_checkpoint_metric"),
 }
@@ -40,10 +44,7 @@ CHANGEABLE = {
     "dataset": ("batch_size", "max_tokens", "required_batch_size_multiple", "curriculum", "grouped_shuffling"),
     "optimization": ("lr", "update_freq", "clip_norm", "skip_remainder_batch"),
     "task": ("total_batch_size", "group_by_length", "no_shuffle", "representation_cache_dtype", "state_cache_dtype"),
-    "model": (
-        *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout"),
-        *(name for name, option in METHOD_OPTIONS.items() if option.metadata["changeable"]),
-    ),
+    "model": ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout"),
 }
 WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names
 PRECISION = "an optimizer of"
@@ -67,6 +68,7 @@ class KeptOptions:
         schedule = options["lr_scheduler"].get("_name")
         self.fixed: dict[str, Any] = {
             **by_flag(options, FIXED),
+            **by_flag(options, {"model": of_method(changeable=False)}),
             **{flag_name(name): options[name].get("_name") for name in (*WHOLE, "criterion")},
             PRECISION: optimizer_precision(options["common"]),
             **data_fingerprints(options["task"]["data"], options["dataset"]),
@@ -74,6 +76,7 @@ class KeptOptions:
         if schedule == "reduce_lr_on_plateau" and not self.renewed:  # its rate is the checkpoint's
             self.fixed["--lr"] = options["optimization"]["lr"]
         whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
+        whole["model"] = of_method(changeable=True)
         self.changeable = {**by_flag(options, whole), **by_flag(options, CHANGEABLE)}
 
     def state_dict(self) -> dict[str, Any]:
@@ -106,7 +109,7 @@ class KeptOptions:
 
     def _check_start(self, fixed: dict[str, Any]) -> None:
         """Raise InputError where a file is named as the start of head or prompt; warn of another method."""
-        own = by_flag({"model": self.model}, {"model": METHOD})
+        own = by_flag({"model": self.model}, {"model": ["method", *of_method(changeable=False)]})
         theirs, ours = ({name: value for name, value in each.items() if value is not None} for each in (fixed, own))
         if others := differences(theirs, ours):
             logger.warning("training starts from weights of another method: they had %s", "; ".join(others))

@@ -21,7 +21,7 @@ from .choice import Choice, add_choice_options
 from .costs import count_table, methods_table, parameter_table, seconds_table
 from .figures import FIGURES
 from .paper import papers
-from .records import Results, read_results
+from .records import KNOWN, Results, read_results
 from .render import FORMATS, SUFFIXES, Chart, Table
 from .scores import OVER, TESTS
 from .tables import SCORE_TABLES, compared_table, overview, score_table, transfer_table
@@ -112,7 +112,7 @@ def refuse_useless(args: argparse.Namespace) -> None:
 
 
 def choice_of(args: argparse.Namespace) -> Choice:
-    return Choice.of(args, tasks=tuple(dict.fromkeys(find_task(name).name for name in args.tasks or ())))
+    return Choice.of(args, tasks=tuple(dict.fromkeys(find_task(name, KNOWN).name for name in args.tasks or ())))
 
 
 def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | Chart:
@@ -161,7 +161,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     beside = (".txt", ".notes.txt") if args.out and args.out.suffix else ()  # a caption, or notes
     for out in [args.out, *map(args.out.with_suffix, beside)] if args.out else []:
         check_replaces_nothing(out, "--out", {"RESULTS": [results_file(args.results)]})
-    deliver(make(args, read_results(args.results), choice_of(args)), args)
+    results = read_results(args.results)
+    deliver(make(args, results, choice_of(args)), args)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ from statistics import mean, median
 from typing import Any
 
 from preprocess.errors import InputError
-from preprocess.tasks import TASKS
 
 from .choice import Choice, asked_columns, only_architecture, settle, take_runs
 from .notes import in_one_line, protocol, score_note, variants_note, warnings
 from .paper import PAPER_ARCH, paper
-from .records import Results, Run, grouped, hardware_of, has_finished, task_label
+from .records import KNOWN, Results, Run, grouped, hardware_of, has_finished, task_label
 from .render import MISSING, NOTHING, Table
 from .tables import seeds_text
 
@@ -92,9 +91,9 @@ COSTS = (
 def methods_table(results: Results, choice: Choice) -> Table:
     """Return a line for each row with runs, in the order of the presets; a single task also has its learning rate."""
     if not choice.tasks:
-        of_any = replace(choice, tasks=tuple(TASKS))
+        of_any = replace(choice, tasks=tuple(KNOWN))
         done = [run for run in results.runs if has_finished(run) and run["k"] == choice.k and of_any.accepts(run)]
-        choice = replace(choice, tasks=tuple(filter({run["task"] for run in done}.__contains__, TASKS)))
+        choice = replace(choice, tasks=tuple(filter({run["task"] for run in done}.__contains__, KNOWN)))
     scope = take_runs(results, choice)
     rows = {name: row for (_, name), row in scope.rows("k", "row").items()}
     from fairseq_idpg import plugin  # noqa: F401

@@ -8,11 +8,10 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from preprocess.tasks import TASKS
-
 from ..run.experiment import ARROW
 from .choice import CHOSEN, LENGTH, TESTED, RowScores, Scope, Score
 from .records import (
+    KNOWN,
     PROMPT,
     Run,
     architecture,
@@ -142,7 +141,7 @@ def selection_notes(runs: Iterable[Run]) -> list[str]:
 
 
 def metrics_note(tasks: Collection[str]) -> list[str]:
-    named = {mean: [task for task in tasks if TASKS[task].metric == metric] for metric, mean in MEAN_OF.items()}
+    named = {mean: [task for task in tasks if KNOWN[task].metric == metric] for metric, mean in MEAN_OF.items()}
     special = [f"{', '.join(of)}: {mean}" for mean, of in named.items() if of]
     return ["; ".join(["metric: accuracy", *special])] if tasks else []
 

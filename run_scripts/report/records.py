@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from preprocess.errors import InputError
-from preprocess.tasks import TASKS
+from preprocess.split_scores import METRICS
+from preprocess.tasks import TASKS, own_task
 
-from ..run.experiment import ARROW, SELECTIONS
+from ..run.experiment import ARROW, METRICS_OF_OLD, SELECTIONS
 from ..run.records import LOG, REASONS, read_records, results_file, run_folder
 
 Run = dict[str, Any]  # a line of results.jsonl
 AnyRun = TypeVar("AnyRun")
+# The tasks of the records that were read: own data has its facts there alone.
+KNOWN = dict(TASKS)
 Key = TypeVar("Key", bound=Hashable)
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
 POSITIONS = {SINGLE: (0, 1, 4), PAIRS: (0, 1, 2, 3, 4)}  # Figure 6
@@ -54,7 +57,10 @@ CHECKS: dict[str, Callable[[Any], bool]] = {  # of the values that are not null;
         found["metric"] == TASKS[task].metric and all(map(is_score, (found["test"], *found["scores"].values())))
         for task, found in value.items()
     ),
-    **dict.fromkeys(("task", "source_task"), [*TASKS].__contains__),
+    "task": lambda value: value != "" and value.isprintable() and ARROW not in value,
+    "source_task": [*TASKS].__contains__,
+    "pairs": (True, False).__contains__,
+    "metric": (*METRICS_OF_OLD, *METRICS).__contains__,
     **dict.fromkeys(SPLITS, is_score),
     **dict.fromkeys(("k", "seed", "trainable", *PROMPT, "best_update", "protocol"), is_count),
     **dict.fromkeys(("dev_examples", "batch_size", "max_epoch", "max_update"), is_count),
@@ -74,8 +80,12 @@ def damaged_key(run: Run) -> str | None:
                 return key
     except (AttributeError, LookupError, TypeError, ValueError):
         return key
-    metric, scores = TASKS[run["task"]].metric, run.get("scores") or {}
+    if run.get("pairs") is not None and run.get("metric") is not None:
+        KNOWN.setdefault(run["task"], own_task(run["task"], run["pairs"], run["metric"]))
+    known, scores = KNOWN.get(run["task"]), run.get("scores") or {}
+    metric = None if known is None else known.metric
     wrong = {
+        "task": known is None,
         "k": (run["k"] is None) != (run["setting"] == "full"),
         "metric": done and run["metric"] != metric,
         # Two backbones without a fingerprint would pass for the same.
@@ -122,6 +132,8 @@ def read_results(place: Path) -> Results:
     Raises InputError where there are no runs, or a record is damaged.
     """
     path = results_file(place)
+    for own in KNOWN.keys() - TASKS.keys():  # another place may have other data of the name
+        del KNOWN[own]
     kinds: dict[str, list[Run]] = defaultdict(list)
     for run in read_records(path):
         if key := damaged_key(run):
@@ -181,7 +193,7 @@ def part_of(run: Run, split: str, metric: str) -> float | None:
 
 def kind_of(task: str) -> str:
     """Return the kind of a task, or of two with an arrow between, which share it."""
-    return PAIRS if TASKS[task.split(ARROW)[-1]].pairs else SINGLE
+    return PAIRS if KNOWN[task.split(ARROW)[-1]].pairs else SINGLE
 
 
 def task_label(task: str, k: int | None) -> str:

@@ -16,10 +16,9 @@ import numpy as np
 
 from preprocess.questions import Questions
 from preprocess.split_scores import OF_QUESTIONS, chosen
-from preprocess.tasks import TASKS
 
 from .choice import DIGITS, RowScores
-from .records import Run, cell_label, file_within
+from .records import KNOWN, Run, cell_label, file_within
 from .render import signed
 
 
@@ -156,7 +155,7 @@ class Votes:
     def _of_seeds(self, runs: Sequence[Run]) -> float | None:
         from ..run import metrics  # loads scikit-learn
 
-        metric, task = runs[0]["metric"], TASKS[runs[0]["task"]]
+        metric, task = runs[0]["metric"], KNOWN[runs[0]["task"]]
         try:
             predictions, (targets, *others), (questions, *_) = zip(*map(self._read, runs))
             if metric in OF_QUESTIONS and questions is None:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from preprocess.checksums import content_digest, sha256
 from preprocess.data_folder import DataFolder
-from preprocess.errors import InputError
+from preprocess.errors import InputError, did_you_mean
 from preprocess.few_shot import count_drawn, few_shot
-from preprocess.tasks import SETTINGS, Settings, Task, counterparts, find_task
+from preprocess.tasks import OF_SCORES, SETTINGS, TASKS, Settings, Task, counterparts, find_task, known_task, own_task
 from preprocess.writing import locked
 
 SELECTIONS = ("clean", "paper")
@@ -27,6 +27,7 @@ SELECTIONS = ("clean", "paper")
 # 2: at most 4,400 tokens in a batch, the authors' choice of checkpoints and loss scale.
 PROTOCOL = 2
 METRICS_OF_OLD = ("accuracy", "acc_and_f1", "pearson_and_spearman", "mcc")  # these are in no identity
+OWN_LARGE = 20_000  # training examples above which own data is trained as the paper's large tasks are
 AFTERWARDS = ("eval_tasks", "eval_data")  # do not change the training
 STARTS = ("init_prompts_from", "init_head_from")  # may be None
 START = "--finetune-from-model"
@@ -38,7 +39,8 @@ HELD_OUT_SHARE, HELD_OUT_MOST = 10, 1000
 FEW_SHOT_DEV = 1000  # Section 4.4
 REPORTED = "valid"  # split of a published folder that has the test scores
 REMEDIES = {
-    "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
+    "data": "make it with python -m preprocess {} --raw DIR --out data, of own data with --from-csv and the like, or "
+    "name another folder",
     "backbone": "get it with bash checkpoints/download.sh roberta.large, or name another file",
 }
 
@@ -47,7 +49,7 @@ REMEDIES = {
 class Experiment:
     """A training run and its evaluation; None stands for the paper's setting."""
 
-    task: str  # a name of preprocess.tasks
+    task: str  # a name of preprocess.tasks, or of own data
     method: str  # a --method of the plugin
     lr: float
     seed: int
@@ -72,10 +74,11 @@ class Experiment:
     source_run: str | None = None  # run whose trained model is the start
     source_task: str | None = None  # task of that run
     warm_up: float | None = None  # share of the updates in which the learning rate rises, before it falls to 0
+    metric: str | None = None  # of own data, where it is not the usual one for its labels
 
     @property
     def facts(self) -> Task:
-        return find_task(self.task)
+        return known_task(self.task) or own_facts(self.task, self.data, self.metric)
 
     @property
     def size(self) -> str:
@@ -103,9 +106,9 @@ class Experiment:
     def run(self) -> str:
         """The run's identity, 12 hex digits: equal for runs of a row with the same result, wherever their files lie."""
         decides: dict[str, Any] = {**asdict(self), "position": self.prompt_position, "protocol": PROTOCOL}
-        for name in (*AFTERWARDS, *(name for name in LATER if decides[name] is None)):
+        for name in ("metric", *AFTERWARDS, *(name for name in LATER if decides[name] is None)):
             del decides[name]
-        if self.facts.metric not in METRICS_OF_OLD:
+        if self.facts.metric not in METRICS_OF_OLD or known_task(self.task) is None:
             decides["metric"] = self.facts.metric
         decides["backbone"] = backbone_digest(self.backbone)
         decides["options"] = by_content(self.options)
@@ -150,8 +153,23 @@ class Experiment:
 
 def _absolute(name: str, path: str, task: str) -> str:
     if path and not Path(path).exists():
-        raise InputError(f"{name} {path} does not exist: {REMEDIES.get(name, 'give its path').format(task)}")
+        hint = did_you_mean(task, TASKS, any_case=True) if name == "data" and known_task(task) is None else ""
+        remedy = REMEDIES.get(name, "give its path").format(task)
+        raise InputError(f"{name} {path} does not exist: {hint}{remedy}")
     return path and str(Path(path).absolute())
+
+
+@cache
+def own_facts(task: str, data: str, metric: str | None) -> Task:
+    """Return what a folder of own data says of its task; raise InputError where the metric is not for its labels."""
+    folder = DataFolder(Path(data))
+    scored = metric or (OF_SCORES if folder.regression else "accuracy")
+    if (scored == OF_SCORES) != folder.regression:
+        kind, remedy = ("scores", OF_SCORES) if folder.regression else ("classes", "accuracy or acc_and_macro_f1")
+        raise InputError(f"metrics: {{{task}: {metric}}}: {data} has {kind}: give {remedy}, or leave it out")
+    large = "train" in folder.splits and len(folder.rows("input0", "train").lengths) > OWN_LARGE
+    settings = "large" if large else "small"
+    return own_task(task, len(folder.inputs) == 2, scored, folder.label_names, settings)
 
 
 @cache

@@ -29,7 +29,7 @@ from fairseq_idpg.training.run_facts import versions
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError, command_line
 from preprocess.questions import Questions
-from preprocess.tasks import Task, find_task
+from preprocess.tasks import Task, find_task, known_task
 from preprocess.writing import new_file, write_text
 
 from .. import PARENT, ROOT
@@ -130,6 +130,7 @@ def described(experiment: Experiment, run: str) -> Record:
         "setting": "full" if experiment.k is None else "few-shot",
         "position": experiment.prompt_position,
         "metric": experiment.facts.metric,
+        **({"pairs": experiment.facts.pairs} if known_task(experiment.task) is None else {}),
         "protocol": PROTOCOL,
         "prompt_length": None,  # unknown without the model
         "backbone": {"path": experiment.backbone, "sha256": backbone_digest(experiment.backbone)},

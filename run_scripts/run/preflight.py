@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields, replace
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
@@ -24,7 +25,7 @@ from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.stored import load_vectors, vectors_width
 from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.record import Record, check_same_data, listed
-from fairseq_idpg.tasks.folder import folder_record, preprocess_facts
+from fairseq_idpg.tasks.folder import check_scored, folder_record, preprocess_facts
 from fairseq_idpg.tasks.positions import check_position
 from fairseq_idpg.training.arguments import check_arguments
 from preprocess.data_folder import DataFolder, check_split
@@ -32,7 +33,7 @@ from preprocess.dictionary import MASK
 from preprocess.errors import InputError, did_you_mean
 from preprocess.few_shot import check_source, select_rows
 from preprocess.splits import ENTAILED, NOT_ENTAILED
-from preprocess.tasks import Task, find_task
+from preprocess.tasks import Task, find_task, known_task
 
 from .command import training_command
 from .experiment import REPORTED, Experiment, Splits, drawn, of_each_split, reports_on_its_choice
@@ -73,6 +74,8 @@ def check(experiments: Iterable[Experiment]) -> None:
                 check_same_data(facts_of(folder), facts_of(other), path)
             args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
             check_arguments(args)
+            names: Any = Namespace(names=folder.label_names, data=folder.path)
+            check_scored(args, None if folder.regression else names)
             check_model(experiment, folder, args)
         for experiment in of_each_split(each for each in experiments if not reports_on_its_choice(each)):
             source = DataFolder(Path(experiment.data))
@@ -87,7 +90,7 @@ def check_folder(option: str, task: Task, folder: DataFolder) -> None:
     Scores on another task's folder would be reported as scores of this task.
     """
     recorded = preprocess_facts(str(folder.path)).task
-    if recorded is not None and recorded.lower() != task.name.lower():
+    if recorded is not None and known_task(task.name) and recorded.lower() != task.name.lower():
         raise InputError(f"{option} {folder.path} is of {recorded}, not {task.name}: name a folder of {task.name}")
     pairs = len(folder.inputs) == 2
     labels = [ENTAILED, NOT_ENTAILED] if pairs and not task.pairs else list(task.labels)  # --efl makes pairs

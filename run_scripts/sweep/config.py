@@ -13,15 +13,19 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.tasks.positions import POSITIONS
+from preprocess.cli import check_task_name
 from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import LARGEST_SEED
-from preprocess.tasks import TASKS
+from preprocess.split_scores import OF_QUESTIONS
+from preprocess.tasks import TASKS, known_task
 
 from ..run.experiment import SELECTIONS
+from ..run.metrics import METRICS
 from ..run.options import ARCHITECTURES, check_from_file
 
 OPTION = re.compile(r"[a-z][a-z0-9-]*")
 MOST_VALUES = 10_000
+OWN_METRICS = [metric for metric in METRICS if metric not in OF_QUESTIONS]
 
 # --- YAML ------------------------------------------------------------------------------------------------------------
 
@@ -84,6 +88,14 @@ def one_of(known: Iterable[str], kind: str = "") -> Callable[[Any], str]:
     return check
 
 
+def task_name(value: Any) -> str:
+    """Return the name of a known task as its table has it, and that of own data as it is."""
+    if (known := known_task(str(value))) is not None:
+        return known.name
+    check_task_name(str(value))
+    return str(value)
+
+
 def printable(text: str) -> str:
     if not (text and text.isprintable()):
         raise ValueError(f"{text!r}: write a name or path")
@@ -118,13 +130,14 @@ read_text = BeforeValidator(lambda value: float(value) if isinstance(value, str)
 Rate = Annotated[float, read_text, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Position = Annotated[int, Field(ge=min(POSITIONS), le=max(POSITIONS))]
-TaskName = Annotated[str, BeforeValidator(one_of(TASKS))]
+TaskName = Annotated[str, BeforeValidator(task_name)]
+KnownTask = Annotated[str, BeforeValidator(one_of(TASKS))]
 Method = Annotated[Text, AfterValidator(lambda name: find_preset(name).name)]  # or several joined by "+"
 Folders = Text | dict[TaskName, Text]  # a folder of TASK-bin folders, or a folder for each task
 Setting = str | int | float | bool
 Options = Annotated[dict[str, Setting | list[Setting]], AfterValidator(hyphenated)]
-OnceEach = Annotated[list[TaskName], AfterValidator(lambda tasks: list(dict.fromkeys(tasks)))]
-OtherTasks = Annotated[dict[TaskName, OnceEach], BeforeValidator(by_task)]
+OnceEach = Annotated[list[KnownTask], AfterValidator(lambda tasks: list(dict.fromkeys(tasks)))]
+OtherTasks = Annotated[dict[KnownTask, OnceEach], BeforeValidator(by_task)]
 
 
 class Place(NamedTuple):
@@ -201,6 +214,7 @@ class Sweep(Keys):
     tasks: Several[TaskName]
     rows: Several[Annotated[Row, BeforeValidator(lambda row: {"method": row} if isinstance(row, str) else row)]]
     data: Folders = "data"
+    metrics: dict[TaskName, Annotated[str, BeforeValidator(one_of(OWN_METRICS))]] = {}
     arch: Annotated[str, BeforeValidator(one_of(ARCHITECTURES))] = "roberta_idpg_large"
     lrs: Several[Rate] | None = None
     seeds: Several[Seed] = [1, 2, 3, 4, 5]
@@ -286,6 +300,8 @@ def _check(sweep: Sweep, path: str) -> None:
         )
     if sweep.eval_k and sweep.k != [None]:
         raise InputError(f"{path}: eval_k {sweep.eval_k} goes on from models of whole training sets: leave k out")
+    for name in filter(known_task, sweep.metrics):
+        raise InputError(f"{path}: metrics of {name}: its metric is {TASKS[name].metric}: leave it out")
     for label, number in Counter(row.label for row in sweep.rows).items():
         if number > 1:
             raise InputError(f"{path}: rows: two are called {label}: give one of them another name")

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from fairseq_idpg.methods.registry import find_preset
 from preprocess.errors import InputError
-from preprocess.tasks import find_task
 
 from ..report.choice import choose
 from ..report.records import grouped, has_finished
@@ -48,11 +47,12 @@ def experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> list[Experiment
 def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Experiment]:
     for task, row, k, length in product(sweep.tasks, sweep.rows, sweep.k, sweep.prompt_lengths):
         for place in (row.positions or sweep.positions) if task in (row.tasks or sweep.tasks) else ():
-            if place.downstream in BETWEEN_SENTENCES and not find_task(task).pairs:
-                continue
             data = row.data or sweep.data
+            basis = replace(_basis(sweep, row, length, task, data, sweep), metric=sweep.metrics.get(task)).absolute()
+            if place.downstream in BETWEEN_SENTENCES and not basis.facts.pairs:
+                continue
             run = replace(
-                _basis(sweep, row, length, task, data, sweep),
+                basis,
                 k=k,
                 supplementary_position=place.supplementary,
                 dev_examples=sweep.dev_examples,

@@ -14,7 +14,7 @@ WITHOUT_LAYERS = {name: value for name, value in OPTIONS.items() if name != "enc
 KEYS = [  # keys of a sweep's file, what its line names
     # keys and values
     ({"taks": ["RTE"]}, "taks is unknown: did you mean tasks?"),
-    ({"tasks": ["RTEE"]}, "RTEE is unknown: did you mean RTE?"),
+    ({"tasks": ["RTEE"]}, "RTEE-bin does not exist: did you mean RTE?"),
     ({"rows": ["m-idpg-pmh"]}, "m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
     ({"rows": [IDPG, IDPG]}, "two are called m-idpg-phm"),
     ({"positions": [[0, 1]]}, "m-idpg-phm: [a, b] needs supplementary training"),

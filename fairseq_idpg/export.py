@@ -47,14 +47,14 @@ def export(
     from .saving.reading import load_state
 
     check_target(target, overwrite)
-    described = describe(checkpoint, record, paths)
+    described = _, kept, _, config = describe(checkpoint, record, paths)
     with new_folder(target, overwrite) as work:
         if onnx or int8:
-            write_onnx(work, described.config, open_checkpoint(checkpoint, "cpu"), int8)
+            write_onnx(work, config, open_checkpoint(checkpoint, "cpu"), int8)
         else:
             write_trained(work, f"checkpoint {checkpoint}", target.name, described)
         load_state(str(work), "folder")  # raises InputError unless it can be read again
-    return bool(described.record.pairs)
+    return bool(kept.pairs)
 
 
 def write_trained(work: Path, what: str, name: str, described: Any) -> None:

@@ -18,7 +18,7 @@ from preprocess.flags import flag_name
 from preprocess.questions import Questions, question_file
 from preprocess.split_scores import chosen
 
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..models.config import predicts_words
 from ..out_of_memory import put_on, refuse_batch, usual_device
 from ..representations.cache import NO_CACHES
@@ -80,7 +80,7 @@ def load_on_folder(
     """
     caches = [flag_name(name) for name in NO_CACHES if overrides.get(name)]
     if caches and (int8 or onnx_file(checkpoint)):
-        raise InputError(f"--int8 and {caches[0]}, of which an ONNX file reads nothing: leave one of them out")
+        raise refused("int8", f"and {caches[0]}, which an ONNX file does not read: leave one of them out")
     if int8:
         checkpoint = in_int8(checkpoint, open_checkpoint, backbone=overrides.get("backbone"))
     state = load_state(checkpoint, "--path", {"data": data, **NO_CACHES, **overrides})

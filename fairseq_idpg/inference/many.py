@@ -1,7 +1,4 @@
-"""Several tasks on one backbone: each text is represented once for all of them, and answered by each.
-
-An ONNX file has a backbone of its own, so that such a task shares nothing.
-"""
+"""Several tasks on one backbone: each text is represented once for all of them, and answered by each."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -5,11 +5,11 @@ import json
 import logging
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
@@ -20,7 +20,7 @@ from preprocess.errors import reason_of
 from preprocess.writing import new_folder
 
 from ..errors import InputError, refused
-from ..saving.shared_folder import CONFIG, ONNX, VOCAB, onnx_digest, write_config
+from ..saving.shared_folder import CONFIG, ONNX, VOCAB, onnx_digests, write_config
 from ..tasks.positions import END, prompt_block, separators
 from .sharing import check_target, describe
 
@@ -87,8 +87,13 @@ class OnnxModel(nn.Module):
 
     def __init__(self, path: Path, args: Any, head: str):
         super().__init__()
+        check_packages("onnxruntime")
+        from onnxruntime import InferenceSession, SessionOptions
+
         self.args, self.head = args, head
-        self.session = open_session(path)
+        options = SessionOptions()
+        options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3  # errors alone
+        self.session = InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self.prompt_length = int(self.session.get_modelmeta().custom_metadata_map["prompt_length"])
         self.encoder = nn.Identity()  # in evaluation mode, as the model is
         self.place = nn.Parameter(torch.empty(0))  # says that tensors go to the CPU
@@ -111,26 +116,11 @@ class OnnxModel(nn.Module):
         """Do nothing: the file was read whole."""
 
 
-def open_session(path: Path) -> Any:
-    """Return the session of an ONNX file, with the threads of torch."""
-    with needing_onnx():
-        import onnxruntime
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3  # errors alone
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-
-
-@contextlib.contextmanager
-def needing_onnx() -> Iterator[None]:
-    """Raise InputError for a package that is missing; leave out warnings of others."""
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    except ModuleNotFoundError as error:
-        raise InputError(f"{ONNX} needs {error.name}: pip install onnx onnxruntime onnxscript") from None
-    finally:
-        logging.disable(logging.NOTSET)
+def check_packages(*names: str) -> None:
+    """Raise InputError where a package is missing."""
+    missing = " ".join(name for name in names if find_spec(name) is None)
+    if missing:
+        raise InputError(f"{ONNX} needs {missing}: pip install {missing}")
 
 
 def write_onnx(work: Path, config: dict[str, Any], predictor: Any, int8: bool = False) -> None:
@@ -138,68 +128,60 @@ def write_onnx(work: Path, config: dict[str, Any], predictor: Any, int8: bool = 
 
     Raise InputError for a method whose file would say something else.
     """
-    what = f"--method {predictor.model.args.method} cannot be written as {ONNX}"
-    if isinstance(predictor.model, OnnxModel) or predictor.means is not None:
-        raise InputError(f"{what} from word vectors, or from another ONNX file: give another checkpoint")
-    whole, path = WholeModel(predictor).eval(), work / ONNX
-    tokens = pad_sequence([torch.tensor([0, *range(4, 4 + n), 2]) for n in (9, 12)], True, whole.pad)
-    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
-    names = ["probabilities" if whole.scale is None else "score", "logits"]
-    with needing_onnx(), torch.no_grad():
-        try:
-            program = torch.export.export(whole, (tokens,), dynamic_shapes={"tokens": sizes}, strict=False)
-            written: Any = torch.onnx.export(
-                program, input_names=["tokens"], output_names=names, dynamo=True, verbose=False
-            )
-            written.model.metadata_props.update(
-                prompt_length=str(whole.model.prompt_length), labels=json.dumps(predictor.labels)
-            )
-            written.save(path)
-            difference = largest_difference(path, predictor)
-        except ModuleNotFoundError:
-            raise
-        except Exception as error:  # of torch's exporter, and of onnxruntime for sizes that are not open
-            raise InputError(f"{what} ({reason_of(error, 60)}): give a checkpoint of another method") from error
-        if not difference <= TOLERANCE:
-            raise InputError(f"{what}, which differs by {difference:.0e}: give a checkpoint of another method")
-        if int8:
-            round_matrices(path)
+    check_packages("onnx", "onnxruntime", "onnxscript")
+    exact = work / "exact" if int8 else work
+    exact.mkdir(exist_ok=True)
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"), torch.no_grad():
+            write_model(exact / ONNX, predictor)
+            if int8:
+                from onnxruntime.quantization import QuantType, quantize_dynamic
+
+                # 7 bits: processors without VNNI add products of 8 bits in 16, which would overflow
+                way: Any = {"per_channel": True, "reduce_range": True, "weight_type": QuantType.QInt8}
+                quantize_dynamic(exact / ONNX, work / ONNX, op_types_to_quantize=["MatMul"], **way)
+                shutil.rmtree(exact)
+    except Exception as error:  # of torch's exporter, and of onnxruntime for sizes that are not open
+        raise InputError(
+            f"--method {predictor.model.args.method} cannot be written as {ONNX} ({reason_of(error, 80)}): give a "
+            "checkpoint of another method"
+        ) from error
+    finally:
+        logging.disable(logging.NOTSET)
     (work / VOCAB).mkdir()
     for file in predictor.text.encoder.files:
         shutil.copy(file, work / VOCAB)
-    write_config(work, onnx_digest(work), config)
+    write_config(work, onnx_digests(work), config)
 
 
-def largest_difference(path: Path, predictor: Any) -> float:
-    """Return by how much logits of the file differ from the model's, on texts of several lengths, padded and alone."""
-    session, draw = open_session(path), torch.Generator().manual_seed(0)
-    longest = predictor.options.max_positions // 3 - predictor.model.prompt_length
-    sizes = [1, 2, 3, max(longest, 4), 7, 1]
-    last, eos = len(predictor.text.dictionary) - 2, torch.tensor([predictor.text.dictionary.eos()])
+def write_model(path: Path, predictor: Any) -> None:
+    """Write an ONNX file, and raise ValueError unless it says what the model says."""
+    whole = WholeModel(predictor).eval()
+    tokens = pad_sequence([torch.tensor([0, *range(4, 4 + n), 2]) for n in (9, 12)], True, whole.pad)
+    sizes = {"tokens": {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}}
+    program = torch.export.export(whole, (tokens,), dynamic_shapes=sizes, strict=False)
+    names = ["probabilities" if whole.scale is None else "score", "logits"]
+    written: Any = torch.onnx.export(program, input_names=["tokens"], output_names=names, dynamo=True, verbose=False)
+    written.model.metadata_props["prompt_length"] = str(whole.model.prompt_length)
+    written.save(path)
+
+    # Texts of several lengths, as the task places prompts in them, alone and padded.
+    longest = max(predictor.options.max_positions // 3 - whole.model.prompt_length, 4)
+    sentences = [1, 2, 3, longest, 7, 1]
+    words, draw = len(predictor.text.dictionary) - 4, torch.Generator().manual_seed(0)
     parts = [
-        [torch.cat([torch.randint(4, last, (n,), generator=draw), eos]) for n in order]
-        for order in ([sizes, sizes[::-1]] if predictor.record.pairs else [sizes])
+        [torch.cat([4 + torch.randperm(words - 1, generator=draw)[:n], torch.tensor([whole.eos])]) for n in order]
+        for order in (sentences, sentences[::-1])[: 1 + bool(predictor.record.pairs)]
     ]
-    examples, differences = predictor.examples(parts, str), []
-    for numbers in ([0], [1, 2], range(len(sizes))):
+    examples, file = predictor.examples(parts, str), OnnxModel(path, whole.model.args, whole.head)
+    for numbers in ([0], [1, 2], range(len(sentences))):
         net_input = examples.collater([examples[i] for i in numbers])["net_input"]
-        expected, _ = predictor.model(
-            **net_input, features_only=True, classification_head_name=predictor.options.classification_head_name
-        )
-        (found,) = session.run(["logits"], {"tokens": net_input["src_tokens"].numpy()})
-        differences.append(np.abs(found - expected.numpy()) / np.maximum(1, np.abs(expected.numpy())))
-    return float(max(map(np.max, differences)))
-
-
-def round_matrices(path: Path) -> None:
-    """Put the matrices of an ONNX file into int8, by onnxruntime; what they are multiplied with follows in each run."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    exact = path.with_suffix(".float")
-    path.rename(exact)
-    # 7 bits: processors without VNNI add products of 8 bits in 16, which would overflow
-    quantize_dynamic(exact, path, ["MatMul"], per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
-    exact.unlink()
+        given = {**net_input, "features_only": True, "classification_head_name": whole.head}
+        expected, found = (model(**given)[0] for model in (whole.model, file))
+        difference = float(((found - expected).abs() / expected.abs().clamp(min=1)).max())
+        if not difference <= TOLERANCE:
+            raise ValueError(f"its logits differ by {difference:.0e}")
 
 
 def in_int8(checkpoint: str, open_checkpoint: Callable[..., Any], **reads: Any) -> str:
@@ -213,8 +195,8 @@ def in_int8(checkpoint: str, open_checkpoint: Callable[..., Any], **reads: Any) 
         if json.loads((folder / CONFIG).read_text(encoding="utf-8"))["run"][SOURCE] == digest:
             return str(folder)
     check_target(folder, overwrite=True)
-    described = describe(checkpoint)
-    described.config["run"][SOURCE] = digest
+    _, _, _, config = describe(checkpoint)
+    config["run"][SOURCE] = digest
     with new_folder(folder, overwrite=True) as work:
-        write_onnx(work, described.config, open_checkpoint(checkpoint, "cpu", **reads), int8=True)
+        write_onnx(work, config, open_checkpoint(checkpoint, "cpu", **reads), int8=True)
     return str(folder)

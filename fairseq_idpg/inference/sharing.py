@@ -3,7 +3,7 @@
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import InputError
 from ..saving.configuration import as_options, buildable, check_is_ours
@@ -13,18 +13,11 @@ from ..saving.shared_folder import CARD, CONFIG, FILES, ONNX, SECTIONS, TENSORS,
 from ..saving.tensors import FINGERPRINT, as_digest
 from ..training.run_facts import beside, run_facts, versions
 
-
-class Described(NamedTuple):
-    """A checkpoint that was read, the record in it, its options and the config.json of a folder that holds it."""
-
-    state: dict[str, Any]
-    record: Record
-    sections: dict[str, dict[str, Any]]
-    config: dict[str, Any]
+Described = tuple[dict[str, Any], Record, dict[str, dict[str, Any]], dict[str, Any]]
 
 
 def describe(checkpoint: str, record: str | None = None, paths: bool = True) -> Described:
-    """Read a checkpoint and describe it; see ``export``. Raise InputError for any other file."""
+    """Return what a checkpoint holds, its record, its options and the config.json of a folder that is made of it."""
     what = f"checkpoint {checkpoint}"
     state = read_file(checkpoint, "checkpoint")
     check_is_ours(state, what)
@@ -49,7 +42,7 @@ def describe(checkpoint: str, record: str | None = None, paths: bool = True) -> 
         "versions": versions(),
         "options": {**options, "model": {**options["model"], "save_full_model": False}},
     }
-    return Described(state, kept, sections, config)
+    return state, kept, sections, config
 
 
 def check_target(target: Path, overwrite: bool) -> None:
@@ -58,7 +51,7 @@ def check_target(target: Path, overwrite: bool) -> None:
         return
     names = {entry.name for entry in target.iterdir()} if target.is_dir() else {""}
     held = ONNX if ONNX in names else TENSORS
-    if names and not {held, CONFIG} <= names <= {held, CONFIG, CARD, VOCAB}:
+    if names and not {held, CONFIG} <= names <= {held, CONFIG, CARD, VOCAB, f"{ONNX}.data"}:
         raise InputError(f"{target} is not a folder to share: name another")
     if not overwrite:
         raise InputError(

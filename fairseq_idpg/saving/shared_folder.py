@@ -54,9 +54,9 @@ def write_config(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
     (folder / CONFIG).write_text(f"{text}\n", encoding="utf-8")
 
 
-def onnx_digest(folder: Path) -> dict[str, Tensor]:
-    """Return what stands for the tensors of a folder with an ONNX file: the file's SHA-256."""
-    return {ONNX: as_fingerprint(sha256(folder / ONNX))}
+def onnx_digests(folder: Path) -> dict[str, Tensor]:
+    """Return what stands for tensors: SHA-256 of the ONNX file, and of the file of weights beside one above 1.5 GB."""
+    return {file.name: as_fingerprint(sha256(file)) for file in folder.glob(f"{ONNX}*")}
 
 
 def shared_folder(path: str) -> Path | None:
@@ -112,7 +112,7 @@ def _read_both(folder: Path, what: str) -> tuple[dict[str, Any], dict[str, Tenso
                 raise ValueError("it has other keys")
             name = held
             # not mapped: others may change the file
-            tensors = onnx_digest(folder) if held == ONNX else load((folder / TENSORS).read_bytes())
+            tensors = onnx_digests(folder) if held == ONNX else load((folder / TENSORS).read_bytes())
     except Exception as error:  # of JSON, of safetensors, and of torch over sizes and types
         raise InputError(f"{what}: {name} is damaged or of another kind ({reason_of(error, 100)}): {REMEDY}") from None
     if version != FORMAT:

@@ -10,11 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from preprocess.writing import new_folder
 
-from .errors import InputError, check_there, command_parser, logged_command
+from .errors import check_there, command_parser, logged_command
 
 
 def export(
@@ -43,7 +42,7 @@ def export(
     from . import plugin  # noqa: F401
     from .inference.load import open_checkpoint
     from .inference.onnx_file import write_onnx
-    from .inference.sharing import check_target, describe
+    from .inference.sharing import check_target, describe, write_trained
     from .saving.reading import load_state
 
     check_target(target, overwrite)
@@ -55,42 +54,6 @@ def export(
             write_trained(work, f"checkpoint {checkpoint}", target.name, described)
         load_state(str(work), "folder")  # raises InputError unless it can be read again
     return bool(kept.pairs)
-
-
-def write_trained(work: Path, what: str, name: str, described: Any) -> None:
-    """Write what a method has trained and the card of a folder ``name``; InputError where all is trained."""
-    from .backbone.weights import ENCODER, STACK
-    from .methods.registry import find_preset
-    from .models.config import fill_method_options, open_options
-    from .models.size import method_of
-    from .saving.shared_folder import CARD, card_text, write_shared
-    from .saving.tensors import EXTRA_STATE, FINGERPRINT
-
-    # The method, built without weights, says which of its tensors only a resumed training needs, and which weights of
-    # the backbone it trains.
-    state, kept, sections, config = described
-    args = open_options(**{name: value for name, value in sections["model"].items() if name != "_name"})
-    preset = find_preset(args.method)
-    if preset.trains_backbone or args.no_freeze_backbone:
-        raise InputError(
-            f"{what}: --method {args.method}{'' if preset.trains_backbone else ' with --no-freeze-backbone'} trains "
-            "the whole backbone, so that the checkpoint itself is the model: share that, or give --onnx"
-        )
-    fill_method_options(args)
-    method = method_of(args)
-    training_only = tuple(f"method.{name}" for name in (method.training_only if method else ()))
-
-    def is_shared(name: str) -> bool:
-        if name in (EXTRA_STATE, FINGERPRINT) or name.startswith(training_only):
-            return False
-        if not name.startswith(ENCODER):
-            return True
-        return name.startswith(STACK) and method is not None and method.trains(name[len(STACK) :])
-
-    tensors = {name: value for name, value in state["model"].items() if is_shared(name)}
-    write_shared(work, tensors, config)
-    numbers = sum(value.numel() for value in tensors.values())
-    (work / CARD).write_text(card_text(name, kept, config, numbers), encoding="utf-8")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -85,11 +85,10 @@ def load_on_folder(
         checkpoint = in_int8(checkpoint, open_checkpoint, backbone=overrides.get("backbone"))
     state = load_state(checkpoint, "--path", {"data": data, **NO_CACHES, **overrides})
     check_is_ours(state, f"--path {checkpoint}")
-    cfg = state["cfg"]
-    keep_beginnings(cfg.task, truncate)
+    keep_beginnings(state["cfg"].task, truncate)
     onnx = onnx_file(checkpoint)
     if onnx:
-        return onnx_on_folder(onnx, cfg, recorded(state, f"--path {checkpoint}"))
+        return onnx_on_folder(onnx, state["cfg"], recorded(state, f"--path {checkpoint}"))
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], state=state)
     if not task.cfg.regression_target and not class_names(task.label_dictionary):
         raise InputError(

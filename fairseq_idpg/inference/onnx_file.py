@@ -19,8 +19,8 @@ from preprocess.dictionary import MASK
 from preprocess.errors import reason_of
 from preprocess.writing import new_folder
 
-from ..errors import InputError, refused
-from ..saving.shared_folder import CONFIG, ONNX, VOCAB, onnx_digests, write_config
+from ..errors import InputError, check_there, refused
+from ..saving.shared_folder import CONFIG, ONNX, VOCAB, onnx_digests, onnx_file, write_config
 from ..tasks.positions import END, prompt_block, separators
 from .sharing import check_target, describe
 
@@ -43,8 +43,6 @@ class Product(nn.Module):
 class WholeModel(nn.Module):
     """B x T tokens -> (B x classes probabilities, or B x 1 scores on the task's scale; B x classes logits)."""
 
-    block: Tensor
-
     def __init__(self, predictor: Any):
         super().__init__()
         self.model: Any = predictor.model
@@ -57,7 +55,7 @@ class WholeModel(nn.Module):
         self.pad, self.eos, self.mask = dictionary.pad(), dictionary.eos(), dictionary.index(MASK)
         self.pairs = bool(predictor.record.pairs) and predictor.template is None  # a template makes one text of both
         self.scale = (predictor.record.scale or 1.0) if predictor.record.regression else None
-        self.register_buffer("block", prompt_block(self.position, self.model.prompt_length, self.mask, self.eos))
+        self.block = prompt_block(self.position, self.model.prompt_length, self.mask, self.eos)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         net_input, rows = {"src_tokens": tokens, "padded": True}, self.block.numel()
@@ -83,6 +81,7 @@ class OnnxModel(nn.Module):
     """Stands in for the model of a ``Predictor``: onnxruntime computes the logits of ``src_tokens``."""
 
     method = None
+    check_backbone = staticmethod(lambda: None)  # the file was read whole
     kept: dict[str, Any]  # of a folder that is predicted
 
     def __init__(self, path: Path, args: Any, head: str):
@@ -99,21 +98,11 @@ class OnnxModel(nn.Module):
         self.place = nn.Parameter(torch.empty(0))  # says that tensors go to the CPU
         self.eval()
 
-    def forward(
-        self,
-        src_tokens: Tensor,
-        classification_head_name: str | None = None,
-        return_all_hiddens: bool = False,
-        inspect: Any = None,
-        **unused: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        if classification_head_name != self.head or return_all_hiddens or inspect is not None:
+    def forward(self, src_tokens: Tensor, **asked: Any) -> tuple[Tensor, dict[str, Any]]:
+        if asked.get("classification_head_name") != self.head or asked.get("return_all_hiddens"):
             raise refused("features", f"and prompts are not in {ONNX}, which only answers: load the checkpoint")
         (logits,) = self.session.run(["logits"], {"tokens": src_tokens.numpy()})
         return torch.from_numpy(logits), {}
-
-    def check_backbone(self) -> None:
-        """Do nothing: the file was read whole."""
 
 
 def check_packages(*names: str) -> None:
@@ -124,13 +113,11 @@ def check_packages(*names: str) -> None:
 
 
 def write_onnx(work: Path, config: dict[str, Any], predictor: Any, int8: bool = False) -> None:
-    """Write the model of ``predictor``, which is changed, its encoder's files and ``config`` into a folder.
-
-    Raise InputError for a method whose file would say something else.
-    """
+    """Write a model, which is changed, its encoder's files and ``config``; InputError: the file would say otherwise."""
     check_packages("onnx", "onnxruntime", "onnxscript")
     exact = work / "exact" if int8 else work
     exact.mkdir(exist_ok=True)
+    silenced = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(action="ignore"), torch.no_grad():
@@ -148,7 +135,7 @@ def write_onnx(work: Path, config: dict[str, Any], predictor: Any, int8: bool = 
             "checkpoint of another method"
         ) from error
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(silenced)
     (work / VOCAB).mkdir()
     for file in predictor.text.encoder.files:
         shutil.copy(file, work / VOCAB)
@@ -167,8 +154,7 @@ def write_model(path: Path, predictor: Any) -> None:
     written.save(path)
 
     # Texts of several lengths, as the task places prompts in them, alone and padded.
-    longest = max(predictor.options.max_positions // 3 - whole.model.prompt_length, 4)
-    sentences = [1, 2, 3, longest, 7, 1]
+    sentences = [1, 2, 3, max(predictor.options.max_positions // 3 - whole.model.prompt_length, 4), 7, 1]
     words, draw = len(predictor.text.dictionary) - 4, torch.Generator().manual_seed(0)
     parts = [
         [torch.cat([4 + torch.randperm(words - 1, generator=draw)[:n], torch.tensor([whole.eos])]) for n in order]
@@ -185,17 +171,17 @@ def write_model(path: Path, predictor: Any) -> None:
 
 
 def in_int8(checkpoint: str, open_checkpoint: Callable[..., Any], **reads: Any) -> str:
-    """Return the folder CHECKPOINT.int8 with its model in int8; make it unless it is of this very checkpoint.
-
-    ``open_checkpoint``: that of ``load``, with its arguments ``reads``.
-    """
+    """Return the folder CHECKPOINT.int8 with its model in int8; make it unless it is of this very checkpoint."""
+    check_there("checkpoint", checkpoint)
+    if onnx_file(checkpoint):
+        raise refused("int8", f"and {checkpoint}, which is in ONNX already: give the checkpoint that it was made of")
     folder, source = Path(f"{checkpoint}.int8"), Path(checkpoint)
     digest = sha256(source / CONFIG if source.is_dir() else source)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
         if json.loads((folder / CONFIG).read_text(encoding="utf-8"))["run"][SOURCE] == digest:
             return str(folder)
     check_target(folder, overwrite=True)
-    _, _, _, config = describe(checkpoint)
+    *_, config = describe(checkpoint)
     config["run"][SOURCE] = digest
     with new_folder(folder, overwrite=True) as work:
         write_onnx(work, config, open_checkpoint(checkpoint, "cpu", **reads), int8=True)

@@ -18,6 +18,7 @@ README = Path(__file__).with_name("README.md")
 CONVERT = ["transformers"]
 SWEEPS = ["matplotlib", "pydantic", "pyyaml", "submitit", "tabulate"]
 SERVE = ["prometheus-client", "starlette", "uvicorn"]
+ONNX = ["onnx", "onnxruntime", "onnxscript"]  # torch's exporter needs the last
 DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets>=4", "huggingface_hub"]}
 TRACKING = ["tensorboardX", "wandb"]  # of fairseq-train's --tensorboard-logdir and --wandb-project
 
@@ -112,6 +113,7 @@ setup(
     extras_require={
         "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "pyarrow", *SWEEPS, *CONVERT, *SERVE],
         "quickstart": CONVERT,
+        "onnx": ONNX,
         "serve": SERVE,
         "sweeps": SWEEPS,
         "tracking": TRACKING,

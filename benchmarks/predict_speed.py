@@ -4,7 +4,8 @@
 
 Measured are every runs/METHOD/checkpoint_best.pt of the quick start, and the pipeline on the same MiniLM (minilm-hf)
 with the head of ``head-only``, whose probabilities are first checked to differ by at most 1e-5. All run in one process
-with the same threads, in float32 on the CPU ("int8": --int8), from strings to probabilities; README.md explains cases.
+with the same threads, in float32 on the CPU, from strings to probabilities; README.md explains cases. "onnx" and
+"int8" are the files of export --onnx and --int8, where onnxruntime is installed.
 
 The cases of a block take turns, and a turn goes over all of the block's sentences. Answers a second are those of the
 median round; a ratio is the median of the rounds' ratios, so that a slow minute is in both of a pair. With --clock cpu
@@ -25,8 +26,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPConnection
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean, median
+from tempfile import TemporaryDirectory
 from timeit import timeit
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -37,9 +40,10 @@ import torch
 from common import CLOCKS, ROOT, child_environment, make_parser, parse, take_turns, write_json
 
 from fairseq_idpg import load
+from fairseq_idpg.export import export
 from fairseq_idpg.inference.files import TextFile
-from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.inference.predictor import Predictor
+from fairseq_idpg.saving.shared_folder import ONNX
 from preprocess.errors import InputError, command_line
 from preprocess.flags import aligned
 
@@ -50,10 +54,9 @@ Pipeline = Callable[..., Any]  # transformers'
 
 
 class Run(NamedTuple):
-    """A checkpoint of the quick start, and how it is computed with."""
+    """A checkpoint of the quick start, or an ONNX file of it."""
 
     path: Path
-    int8: bool
     predictor: Predictor
 
 
@@ -91,17 +94,20 @@ class Block:
         return aligned(rows)
 
 
-def open_runs(folder: Path) -> dict[str, Run]:
-    """Return the best checkpoint of each method in float32, then all in int8 where this CPU has it."""
+def open_runs(folder: Path, made: Path) -> dict[str, Run]:
+    """Return the best checkpoint of each method, then their ONNX files, which are written below ``made``."""
     paths = sorted(folder.glob("runs/*/checkpoint_best.pt"))
     if HEAD_ONLY not in [path.parent.name for path in paths]:
         missing = folder / "runs" / HEAD_ONLY / "checkpoint_best.pt"
         raise InputError(f"{missing} is missing: run the quick start, --out {folder}")
-    return {
-        path.parent.name + ", int8" * int8: Run(path, int8, load(path, device="cpu", int8=int8))
-        for int8 in (False, True)[: 1 + multiplies_exactly()]
-        for path in paths
-    }
+    named = {path.parent.name: path for path in paths}
+    if all(map(find_spec, ("onnx", "onnxruntime", "onnxscript"))):
+        for kind in ("onnx", "int8"):
+            for path in paths:
+                name = f"{path.parent.name}, {kind}"
+                export(str(path), str(made / name), onnx=True, int8=kind == "int8")
+                named[name] = made / name / ONNX
+    return {name: Run(path, load(path, device="cpu")) for name, path in named.items()}
 
 
 def pipeline_of(folder: Path, predictor: Predictor) -> Pipeline:
@@ -144,7 +150,7 @@ class Server:
 
     def __init__(self, run: Run, threads: int):
         command = [sys.executable, "-m", "fairseq_idpg.serve", "--path", str(run.path.resolve()), "--cpu"]
-        command += ["--port", "0", *["--int8"] * run.int8]
+        command += ["--port", "0"]
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=child_environment(threads), stdout=subprocess.PIPE, text=True
         )
@@ -187,7 +193,7 @@ def started(runs: dict[str, Run], threads: int, texts: list[str]) -> Iterator[di
         for name, run in runs.items():
             servers[name] = Server(run, threads)
             answers = [prediction["probabilities"] for prediction in servers[name].ask(texts, connections=2)]
-            if not run.int8:
+            if not name.endswith("int8"):
                 check_equal(f"{name} and {name}, served,", answers, run.predictor, texts)
         yield servers
     finally:
@@ -213,7 +219,7 @@ def make_blocks(runs: dict[str, Run], pipe: Pipeline, texts: list[str], args: ar
     several = Block(f"{len(first)} sentences, {args.tasks} tasks", args.tasks * len(first), clock)
     several.add(PIPELINE, partial(for_each, partial(pipe, batch_size=size), [first] * args.tasks))
     for name, run in runs.items():
-        many = load({f"task{number}": run.path for number in range(args.tasks)}, device="cpu", int8=run.int8)
+        many = load({f"task{number}": run.path for number in range(args.tasks)}, device="cpu")
         batched.add(name, partial(run.predictor.predict, texts, size))
         singly.add(name, partial(for_each, run.predictor.predict, [[text] for text in few]))
         several.add(name, partial(many.predict, first, batch_size=size))
@@ -244,7 +250,8 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     lines = TextFile(str(args.folder / "reviews" / "test.tsv"), "tab").lines()
     labels, everything = map(list, zip(*(line.text for line in lines)))
-    runs = open_runs(args.folder)
+    made = TemporaryDirectory()
+    runs = open_runs(args.folder, Path(made.name))
     head_only, texts, size = runs[HEAD_ONLY].predictor, everything[: args.sentences], args.batch_size
     pipe = pipeline_of(args.folder / "minilm-hf", head_only)
     theirs = [{entry["label"]: entry["score"] for entry in entries} for entries in pipe(everything, batch_size=size)]
@@ -273,8 +280,6 @@ def main() -> None:
     import transformers
 
     print(f"\ntorch {torch.__version__}, transformers {transformers.__version__}")
-    if not any(run.int8 for run in runs.values()):
-        print("int8 was left out: this CPU has no instructions for it")
     saved = {
         block.title: [
             {"name": name, "answers": block.answers, "accuracy": block.accuracy.get(name), "rounds": rounds}

@@ -3,7 +3,8 @@
 DIR holds what was trained and its description, but neither the backbone nor anything that could run code:
 prompt.safetensors, config.json and README.md. ``fairseq_idpg.load`` and ``python -m fairseq_idpg.predict --path`` take
 it instead of the checkpoint. With ``--format peft`` it is a folder of Hugging Face's peft, which these take as well.
-``--push-to-hub USER/NAME`` puts it on the Hugging Face hub, too.
+With ``--onnx`` it holds the whole model: model.onnx, config.json and the encoder's files. ``--push-to-hub USER/NAME``
+puts it on the Hugging Face hub, too.
 """
 
 import argparse
@@ -11,12 +12,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from preprocess.writing import new_folder
 
-from .errors import InputError, check_there, command_parser, logged_command
+from .errors import check_there, command_parser, logged_command
 
 
 def export(
@@ -29,11 +29,13 @@ def export(
     peft: bool = False,
     backbone: str | None = None,
     method_file: str | None = None,
+    onnx: bool = False,
+    int8: bool = False,
 ) -> bool:
     """Write ``folder``, completely or not at all, and return whether its model reads pairs.
 
     Args:
-        checkpoint: a file of fairseq-train, of a method that does not train the whole backbone.
+        checkpoint: a file of fairseq-train, without ``onnx`` of a method that does not train the whole backbone.
         overwrite: replace an earlier folder to share.
         record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if any.
         paths: keep where the backbone and the encoder's files are on this machine.
@@ -41,83 +43,32 @@ def export(
         peft: write a folder of Hugging Face's peft, of a method that it has; see ``inference/peft.py``.
         backbone: its file, which ``peft`` reads, if it has moved since the training.
         method_file: Python file of a method that is not part of this package; it is run.
+        onnx: write the whole model as an ONNX file, with the encoder's files; with ``int8`` of rounded matrices.
 
     Raise InputError for any other file, or where something stands at ``folder``.
     """
-    what, target = f"checkpoint {checkpoint}", Path(os.path.abspath(folder))
+    target = Path(os.path.abspath(folder))
     check_there("checkpoint", checkpoint)
     # here, as torch and fairseq take seconds to import
     from . import plugin  # noqa: F401
-    from .backbone.weights import ENCODER, STACK
-    from .inference.load import recorded
-    from .inference.peft import PEFT_FILES, USE, reader, write_peft
-    from .methods.registry import find_preset
-    from .models.config import fill_method_options, open_options, use_method_file
-    from .models.size import method_of
-    from .saving.configuration import as_options, buildable, check_is_ours
-    from .saving.reading import load_state, read_file
-    from .saving.shared_folder import CARD, FILES, SECTIONS, SHARED_FILES, card_text, write_shared
-    from .saving.tensors import EXTRA_STATE, FINGERPRINT, as_digest
-    from .training.run_facts import beside, run_facts, versions
+    from .inference.load import open_checkpoint
+    from .inference.onnx_file import write_onnx
+    from .inference.peft import PEFT_FILES, reader
+    from .inference.sharing import check_target, describe, write_trained
+    from .models.config import use_method_file
+    from .saving.reading import load_state
 
-    check_target(target, overwrite, PEFT_FILES if peft else SHARED_FILES)
+    check_target(target, overwrite, PEFT_FILES if peft else ())
     use_method_file(method_file)
-    state = read_file(checkpoint, "checkpoint")
-    check_is_ours(state, what)
-    kept, cfg = recorded(state, what), buildable(state, what)
-    sections = {section: as_options(cfg[section]) for section in SECTIONS}
-
-    # The method, built without weights, says which of its tensors only a resumed training needs, and which weights of
-    # the backbone it trains.
-    args = open_options(**{name: value for name, value in sections["model"].items() if name != "_name"})
-    preset = find_preset(args.method)
-    if preset.trains_backbone or args.no_freeze_backbone:
-        raise InputError(
-            f"{what}: --method {args.method}{'' if preset.trains_backbone else ' with --no-freeze-backbone'} trains "
-            "the whole backbone, so that the checkpoint itself is the model: share that"
-        )
-    fill_method_options(args)
-    method = method_of(args)
-    training_only = tuple(f"method.{name}" for name in (method.training_only if method else ()))
-
-    def is_shared(name: str) -> bool:
-        if name in (EXTRA_STATE, FINGERPRINT) or name.startswith(training_only):
-            return False
-        if not name.startswith(ENCODER):
-            return True
-        return name.startswith(STACK) and method is not None and method.trains(name[len(STACK) :])
-
-    tensors = {name: value for name, value in state["model"].items() if is_shared(name)}
-    run = run_facts(state, sections["task"].get("data"), cfg["dataset"] or {}, record or beside(checkpoint))
-
-    # config.json has all options but those that name files; where these are, "data" and "backbone" say.
-    file, vocab = os.path.abspath(backbone) if backbone else str(sections["model"]["backbone"]), kept.vocab
-    options = {
-        section: {n: v for n, v in values.items() if n not in FILES[section]} for section, values in sections.items()
-    }
-    config = {
-        "method": options["model"].pop("method"),
-        "data": {**asdict(kept), "vocab": vocab if paths else vocab and Path(vocab).name},
-        "backbone": {
-            "name": f"{Path(file).parent.name or 'backbone'}/{Path(file).name}",
-            "path": file if paths else None,
-            "tensors_sha256": as_digest(state["model"][FINGERPRINT]),
-        },
-        "run": run,
-        "versions": versions(),
-        "options": {**options, "model": {**options["model"], "save_full_model": False}},
-    }
+    described = describe(checkpoint, record, paths, backbone)
     with new_folder(target, overwrite) as work:
-        if peft:
-            write_peft(work, method, tensors, config, file)
+        if onnx or int8:
+            write_onnx(work, described.config, open_checkpoint(checkpoint, "cpu", backbone=backbone), int8)
         else:
-            write_shared(work, tensors, config)
-        numbers = sum(value.numel() for value in tensors.values())
-        card = card_text(target.name, kept, config, numbers, licence) + (USE if peft else "")
-        (work / CARD).write_text(card, encoding="utf-8")
+            write_trained(work, f"checkpoint {checkpoint}", target.name, described, licence, peft)
         # raises InputError unless it can be read again
-        load_state(str(work), "folder", read=reader(str(work), file))
-    return bool(kept.pairs)
+        load_state(str(work), "folder", read=reader(str(work), described.backbone))
+    return bool(described.kept.pairs)
 
 
 def push_to_hub(
@@ -141,25 +92,14 @@ def push_to_hub(
         return push_folder(folder, name, private, token)
 
 
-def check_target(target: Path, overwrite: bool, files: tuple[str, str, str]) -> None:
-    """Raise InputError where something stands that must not be replaced; ``files``: of a folder of this kind."""
-    if not os.path.lexists(target):
-        return
-    names = {entry.name for entry in target.iterdir()} if target.is_dir() else {""}
-    replaceable = not names or {*files[:2]} <= names <= {*files}
-    if not overwrite or not replaceable:
-        remedy = ", or replace it (--overwrite; in Python overwrite=True)" if replaceable else ""
-        raise InputError(
-            f"{target} exists and is {'' if replaceable else 'not '}a folder to share: name another{remedy}"
-        )
-
-
 def build_parser() -> argparse.ArgumentParser:
     parser = command_parser("export", __doc__, "runs/rte/checkpoint_best.pt shared/rte --no-paths")
     add = parser.add_argument
     add("checkpoint", metavar="CHECKPOINT", help="file that fairseq-train saved")
     add("folder", metavar="DIR", help="folder to make")
     add("--record", metavar="FILE", help="scores of the run (default: record.json beside a checkpoint_best.pt)")
+    add("--onnx", action="store_true", help="write the whole model, backbone and all, as DIR/model.onnx")
+    add("--int8", action="store_true", help="the same with matrices in int8: smaller, faster, with other rounding")
     add("--no-paths", action="store_true", help="leave out where backbone and encoder are on this machine")
     add("--format", choices=("idpg", "peft"), default="idpg", help="who loads the folder (default: %(default)s)")
     add("--backbone", metavar="FILE", help="the backbone's model.pt, if it has moved since the training")
@@ -175,16 +115,12 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     paths = not (args.no_paths or args.push_to_hub)
-    more = {
-        "licence": args.licence,
-        "peft": args.format == "peft",
-        "backbone": args.backbone,
-        "method_file": args.method_file,
-    }
-    pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, paths, **more)
+    more = {name: getattr(args, name) for name in ("licence", "backbone", "method_file", "onnx", "int8")}
+    peft = args.format == "peft"
+    pairs = export(args.checkpoint, args.folder, args.overwrite, args.record, paths, peft=peft, **more)
     from .saving.shared_folder import use_lines
 
-    size = sum(file.stat().st_size for file in Path(args.folder).iterdir())
+    size = sum(file.stat().st_size for file in Path(args.folder).rglob("*"))
     print(f"{args.folder}: {size / 1000:,.0f} kB. Use it in Python, or at the command line:")
     print(*use_lines(args.folder, pairs).values(), sep="\n")
     if args.push_to_hub:

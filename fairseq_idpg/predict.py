@@ -51,12 +51,12 @@ NO_SENTENCES = {**dict.fromkeys((".csv", ".tsv", ".tab"), TABLE), **dict.fromkey
 def add_model_options(parser: Any) -> None:
     """Add options that name checkpoints and where they run."""
     add = parser.add_argument
-    what = "checkpoint of fairseq-train, or a folder to share; of several on one backbone NAME=FILE names the task"
+    what = "checkpoint of fairseq-train, folder to share or its model.onnx; of several NAME=FILE names the task"
     add("--path", required=True, nargs="+", action="extend", metavar="FILE", help=what)
     add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")
     add("--method-file", metavar="FILE", help="Python file of a method that is not part of this package; it is run")
     add("--cpu", action="store_true", help="do not use a GPU")
-    add("--int8", action="store_true", help="compute in int8, on a CPU: faster, with other rounding")
+    add("--int8", action="store_true", help="compute in int8, on a CPU, with an ONNX file that is made once")
 
 
 def add_reading_options(parser: Any) -> None:

@@ -98,7 +98,7 @@ class OpenAttention(MultiheadAttention):
         prefix_length = 0
         if prefix is not None:
             pairs = zip(self._prefix_heads(prefix, x, additions), (k, v))
-            k, v = (torch.cat([rows.type_as(own).expand(len(own), -1, -1, -1), own], 2) for rows, own in pairs)
+            k, v = (torch.cat([rows.type_as(own).expand(own.size(0), -1, -1, -1), own], 2) for rows, own in pairs)
             prefix_length = prefix.keys.size(1)
         bias = None if padding is None else key_bias(padding, prefix_length, q.dtype)
         dropout = self.dropout_module
@@ -165,7 +165,7 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
 
         # Attention, to the tokens of the sequence and the rows of the prefix. Tokens that nobody reads do not ask.
         prefix = injection.key_value(self.index, states)
-        asking = None if read is None else states.x[read, torch.arange(len(read), device=read.device)][:, None]
+        asking = None if read is None else states.x[read, torch.arange(read.size(0), device=read.device)][:, None]
         f = self.dropout_module(self.self_attn(x, states.padding, prefix, additions, tokens, asking))
         x = x if asking is None else asking
         if after_attention is not None:
@@ -251,7 +251,7 @@ class OpenTransformerEncoder(TransformerEncoder):
                 hiddens.append(states.x[:length])
 
         # Late rows, behind the text, are not returned: callers expect the states of ``src_tokens``.
-        x = states.x if len(states.x) == length else states.x[:length]
+        x = states.x if states.x.size(0) == length else states.x[:length]
         return {"encoder_out": [x], "encoder_states": hiddens}
 
     def _run(self, layer: Any, states: States, injection: Injection, read: Tensor | None = None) -> Tensor:

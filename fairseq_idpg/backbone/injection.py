@@ -32,7 +32,7 @@ class States(NamedTuple):
     def weights(self) -> Tensor:
         """B x 1 x T, or 1 x 1 x T without pads: 1 / n for each of an example's n tokens, 0 for pads."""
         if self.padding is None:
-            return self.x.new_full((1, 1, len(self.x)), 1 / len(self.x))
+            return self.x.new_full((1, 1, self.x.size(0)), 1 / self.x.size(0))
         real = (~self.padding).type_as(self.x)
         return (real / real.sum(1, keepdim=True))[:, None]
 
@@ -67,7 +67,7 @@ class Room:
 
 def row_numbers(at: Tensor) -> Tensor:
     """Return the numbers of the tokens ``at`` (B x n) among the T*B rows of T x B x d states: B x n."""
-    return at * len(at) + torch.arange(len(at), device=at.device)[:, None]
+    return at * at.size(0) + torch.arange(at.size(0), device=at.device)[:, None]
 
 
 NO_ROOM = Room(torch.empty(0, dtype=torch.long), 0, torch.empty(0, 0, dtype=torch.long))
@@ -188,7 +188,7 @@ def append_rows(states: States, rows: Tensor | None) -> States:
     if rows is None:
         return states
     added = rows.type_as(states.x).expand(states.x.size(1), -1, -1).transpose(0, 1)  # t x B x d
-    padding = None if states.padding is None else F.pad(states.padding, (0, len(added)), value=False)
+    padding = None if states.padding is None else F.pad(states.padding, (0, added.size(0)), value=False)
     return states._replace(x=torch.cat([states.x, added]), padding=padding)
 
 
@@ -196,16 +196,16 @@ def add_to_words(x: Tensor, rows: Tensor | Callable[[Tensor], Tensor]) -> Tensor
     """Return T x B x d word embeddings with ``rows`` (M x d) added to the first min(T, M) tokens, or what they make."""
     if callable(rows):
         return x + rows(x).type_as(x)
-    count = min(len(x), len(rows))
+    count = min(x.size(0), rows.size(0))
     return torch.cat([x[:count] + rows[:count, None].type_as(x), x[count:]])
 
 
 def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, pad: int) -> Tensor:
     """Return the same for T' x B x d embeddings, in which a prompt stands: ``rows`` are added to the text alone."""
     in_text = room.text.ne(pad).sum(1, keepdim=True)  # B x 1
-    count = min(room.text.size(1), len(rows))
+    count = min(room.text.size(1), rows.size(0))
     index = torch.arange(count, device=x.device)[None]
     # text from the prompt's offset on stands ``room.length`` tokens later; a prompt between separators of its own, as
     # ``</s> prompt </s>``, stands behind all text
-    at = (index + room.length * (index >= room.offset[:, None])).clamp(max=len(x) - 1)
+    at = (index + room.length * (index >= room.offset[:, None])).clamp(max=x.size(0) - 1)
     return add_rows(x, rows[:count] * (index < in_text)[..., None], row_numbers(at))

@@ -1,7 +1,7 @@
 """Predictions for every example of a split of a binarized folder."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -9,22 +9,28 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq import checkpoint_utils, utils
+from fairseq.dataclass.utils import merge_with_parent
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from tqdm import tqdm
 
 from preprocess.data_folder import DataFolder
+from preprocess.flags import flag_name
 from preprocess.questions import Questions, question_file
 from preprocess.split_scores import chosen
 
-from ..errors import InputError
+from ..errors import InputError, refused
+from ..models.config import predicts_words
 from ..out_of_memory import put_on, refuse_batch, usual_device
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import load_state
-from ..saving.record import SECTION, listed
-from ..tasks.folder import class_names
+from ..saving.record import SECTION, KeptRecord, Record, listed, recorded
+from ..saving.shared_folder import onnx_file
+from ..tasks.folder import class_names, text_encoder
+from ..tasks.template import find_phrasing
 from .files import BREAKS
-from .int8 import check_int8, put_in_int8
-from .load import keep_beginnings
+from .load import keep_beginnings, open_checkpoint
+from .onnx_file import OnnxModel, in_int8
 from .peft import reader
 
 
@@ -72,15 +78,20 @@ def load_on_folder(
     """Return (model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one.
 
     ``truncate``: cut examples that are too long at their ends; ``overrides``: options of the checkpoint. Raise
-    InputError as ``load_state`` and ``check_int8`` do, and where nothing names the classes.
+    InputError as ``load_state`` does, where nothing names the classes, and for caches of a model in ONNX.
     """
-    device = usual_device(cpu)
+    caches = [flag_name(name) for name in NO_CACHES if overrides.get(name)]
+    if caches and (int8 or onnx_file(checkpoint)):
+        raise refused("int8", f"and {caches[0]}, which an ONNX file does not read: leave one of them out")
     if int8:
-        check_int8(device, [name for name in NO_CACHES if overrides.get(name)])
+        checkpoint = in_int8(checkpoint, open_checkpoint, backbone=overrides.get("backbone"))
     read = reader(checkpoint, overrides.get("backbone"))
     state = load_state(checkpoint, "--path", {"data": data, **NO_CACHES, **overrides}, read=read)
     check_is_ours(state, f"--path {checkpoint}")
     keep_beginnings(state["cfg"].task, truncate)
+    onnx = onnx_file(checkpoint)
+    if onnx:
+        return onnx_on_folder(onnx, state["cfg"], recorded(state, f"--path {checkpoint}"))
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], state=state)
     if not task.cfg.regression_target and not class_names(task.label_dictionary):
         raise InputError(
@@ -88,9 +99,22 @@ def load_on_folder(
             "label/dict.txt: add that of its training data"
         )
     model.merge_method()
-    if int8:
-        put_in_int8(model.encoder.sentence_encoder)
-    return put_on(device, model, f"--path {checkpoint}").eval(), task
+    return put_on(usual_device(cpu), model, f"--path {checkpoint}").eval(), task
+
+
+def onnx_on_folder(path: Path, cfg: Any, record: Record) -> tuple[OnnxModel, Any]:
+    """Return (model, task) of an ONNX file, with the classes of the folder in the order of the file's."""
+    name = cfg.task._name
+    task = TASK_REGISTRY[name].setup_task(merge_with_parent(TASK_DATACLASS_REGISTRY[name](), cfg.task), True)
+    model = OnnxModel(path, cfg.model, task.cfg.classification_head_name)
+    take_order = None if task.labels is None else task.labels.take_order
+    kept = KeptRecord(task.record, task.cfg.data, take_order, training=False)
+    kept.load_state_dict(asdict(record))
+    model.kept, task.prompt_length, task.judges = {SECTION: kept}, model.prompt_length, True
+    if predicts_words(cfg.model):
+        encoder, pairs = text_encoder(task.cfg.data, cfg.model.template), bool(record.pairs)
+        task.template, _ = find_phrasing(cfg.model, task.cfg, task.source_dictionary, pairs, encoder)
+    return model, task
 
 
 def questions_of(task: Any, split: str) -> Questions:

@@ -5,7 +5,7 @@ from typing import Any
 from preprocess.errors import reason_of
 
 from ..errors import HUB_NAME, InputError, is_hub_name
-from ..saving.shared_folder import SHARED_FILES
+from ..saving.shared_folder import ONNX, SHARED_FILES, VOCAB
 from .peft import PEFT_FILES
 
 
@@ -13,7 +13,7 @@ def find_folder(path: str) -> str:
     """Return ``path``, or the folder that a name on the hub was fetched to, with nothing but what is read."""
     if not is_hub_name(path):
         return path
-    files = [*SHARED_FILES, *PEFT_FILES]
+    files = [*SHARED_FILES, *PEFT_FILES, f"{ONNX}*", f"{VOCAB}/*"]
     return call_hub(f"{path} is no file or folder here", "snapshot_download", path, allow_patterns=files)
 
 

@@ -26,12 +26,12 @@ from ..representations.cache import NO_CACHES
 from ..saving.backbone_file import backbone_path, read_backbone
 from ..saving.configuration import check_is_ours
 from ..saving.reading import load_state
-from ..saving.record import Record, saved_record
-from ..saving.tensors import FINGERPRINT
+from ..saving.record import recorded, saved_record
+from ..saving.shared_folder import onnx_file
 from ..tasks.template import find_phrasing
 from .hugging_face import find_folder
-from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
+from .onnx_file import OnnxModel, in_int8
 from .peft import reader
 from .predictor import Predictor
 from .text import File, find_text_encoder, find_vectors, task_dictionary
@@ -63,8 +63,9 @@ def load(
 
     Args:
         checkpoint: what fairseq-train saved, or a folder that ``python -m fairseq_idpg.export`` made of it, here or, as
-            ``user/name``, on the Hugging Face hub; or a folder of peft. Or a list of such, or {name of a task: such}:
-            their tasks share one backbone in memory.
+            ``user/name``, on the Hugging Face hub; a folder of peft; or the model.onnx in a folder, which onnxruntime
+            computes on the CPU. Or a list of such, or {name of a task: such}: tasks that are not ONNX files share one
+            backbone in memory.
         device: default: a GPU if there is one.
         backbone: the backbone's model.pt, if it has moved since the training.
         fp16: compute in half precision, on a GPU.
@@ -72,7 +73,8 @@ def load(
             beside the backbone, or beside the checkpoint.
         vectors: file of the word vectors that the model was trained on, for methods that read them (GloVe).
         truncate: cut texts that are too long at their ends, although the model was trained on whole ones.
-        int8: compute in int8, on a CPU that has instructions for it: faster, with other rounding; see ``int8.py``.
+        int8: compute in int8, on a CPU: faster, with other rounding. The first call makes an ONNX file, in
+            CHECKPOINT.int8.
         method_file: Python file of a method that is not part of this package; it is run.
 
     Raise InputError where a file is missing, damaged, or not the one that the model was trained with; where the model
@@ -108,20 +110,21 @@ def open_checkpoint(
     path = find_folder(path)
     what = f"checkpoint {path}"
     use_method_file(method_file)
-    # The device of a tensor, as torch completes "cuda" to "cuda:0".
-    target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
-    if fp16 and target.type == "cpu":
-        raise InputError("`fp16` is for a GPU, and this model would be on the CPU: leave it out")
     if int8:
-        check_int8(target)
-
+        path = in_int8(path, open_checkpoint, backbone=backbone, vocab=vocab, vectors=vectors)
     # What the checkpoint holds, with its files where they are now. Some checkpoints have the backbone in them.
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
     state = load_state(path, "checkpoint", {**NO_CACHES, **moved}, read=reader(path, moved.get("backbone")))
     check_is_ours(state, what)
+    onnx = onnx_file(path)
+    # The device of a tensor, as torch completes "cuda" to "cuda:0".
+    target = torch.empty(0, device=usual_device(cpu=onnx is not None) if device is None else device).device
+    if fp16 and (onnx or target.type == "cpu"):
+        raise InputError("`fp16` is for a GPU, and this model would be on the CPU: leave it out")
     record, cfg = recorded(state, what), state["cfg"]
     options = cfg.model
-    if not os.path.isfile(options.backbone or "") and not (options.save_full_model or options.no_freeze_backbone):
+    whole = onnx or options.save_full_model or options.no_freeze_backbone
+    if not whole and not os.path.isfile(options.backbone or ""):
         folder = Path(options.backbone or "")
         problem, remedy = "is not there", "say with `backbone` where it is now"
         if options.backbone and folder.is_dir():
@@ -134,31 +137,24 @@ def open_checkpoint(
     text = find_text_encoder(record, vocab, beside, what)
 
     keep_beginnings(cfg.task, truncate)
-    with torch.random.fork_rng(devices=[]):  # a model draws its initial values: the caller's draws stay the same
-        loaded = build_trained(state, path, "checkpoint", text.dictionary)
-    model, task, template = loaded.model, loaded.task, None
+    template, words = None, list[int]()
     if predicts_words(options):
         phrasing, words = find_phrasing(options, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
+        template = replace(phrasing, behind_space=text.behind_space)
+    if onnx:
+        model = OnnxModel(onnx, options, cfg.task.classification_head_name)
+        return Predictor(model, SimpleNamespace(cfg=cfg.task), record, text, template=template)
+    with torch.random.fork_rng(devices=[]):  # a model draws its initial values: the caller's draws stay the same
+        loaded = build_trained(state, path, "checkpoint", text.dictionary)
+    model, task = loaded.model, loaded.task
+    if template is not None:
         model.predict_words(cfg.task.classification_head_name, words)
-        template = task.template = replace(phrasing, behind_space=text.behind_space)
+        task.template = template
     if not shares:  # a merged method would change the backbone of the other tasks
         model.merge_method()
     means = find_vectors(vectors, model, record, text)
     model = put_on(target, model.half() if fp16 else model, what)
-    if int8:
-        put_in_int8(model.encoder.sentence_encoder)
     return Predictor(model.eval(), task, record, text, means, template)
-
-
-def recorded(state: dict[str, Any], what: str) -> Record:
-    """Return what a checkpoint records of its data; raise InputError for one of an early version."""
-    record = saved_record(state["model"], what)
-    if record is None or FINGERPRINT not in state["model"] or not (record.regression or record.labels):
-        raise InputError(
-            f"{what} is of an earlier version, which recorded nothing of its data: predict for a folder of it with "
-            "python -m fairseq_idpg.predict DATA-bin, or train it again"
-        )
-    return record
 
 
 def keep_beginnings(cfg: Any, truncate: bool) -> None:

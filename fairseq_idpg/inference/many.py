@@ -8,6 +8,7 @@ from ..errors import InputError
 from ..models.config import predicts_words
 from ..saving.record import symbols_fingerprint
 from .files import Prediction, Text
+from .onnx_file import OnnxModel
 from .predictor import BadTexts, Predictor, as_list, in_batches, numbered
 
 Answers = dict[str, Prediction]  # by the names of tasks
@@ -25,7 +26,7 @@ class ManyTasks:
         self.tasks: dict[str, Predictor] = {}
         for name, checkpoint in checkpoints:
             predictor = open_checkpoint(str(checkpoint))
-            if len(checkpoints) > 1:
+            if len(checkpoints) > 1 and not isinstance(predictor.model, OnnxModel):
                 self._share_backbone(predictor, f"checkpoint {checkpoint}")
             task = name or predictor.record.task
             if not task or task in self.tasks:
@@ -55,7 +56,7 @@ class ManyTasks:
             reason = f"{trained} trains weights of the backbone, which cannot be shared with other tasks"
         elif predicts_words(cfg):
             reason = f"--predict-with {cfg.predict_with} shares no backbone with other tasks"
-        first = next(iter(self.tasks.values()), predictor)
+        first = next((each for each in self.tasks.values() if not isinstance(each.model, OnnxModel)), predictor)
         for (fact, own), shared in zip(shared_facts(predictor).items(), shared_facts(first).values()):
             if own != shared:
                 reason = reason or f"its {fact}, {own}, is not that of the other tasks, {shared}"

@@ -165,7 +165,8 @@ def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **m
         for reading in readings:
             for number, prediction in zip(batch, reading.answers(batch, shared, **more)):
                 answers[number].append(prediction)
-    readings[0].predictor.model.check_backbone()
+    for reading in readings:
+        reading.predictor.model.check_backbone()
     return answers
 
 

@@ -131,7 +131,8 @@ def check_has_rows(model: Any) -> None:
     """Raise InputError for a method whose prompt, if it has one, has no rows in the sequence."""
     if not has_rows(model):
         raise InputError(
-            f"prompts: --method {model.args.method} has no prompt rows that stand among the words: leave prompts out"
+            f"prompts: --method {model.args.method} has no prompt rows that stand among the words, and an ONNX file "
+            "shows none: leave prompts out"
         )
 
 

@@ -40,7 +40,7 @@ class VerbaliserHead(nn.Module):
         if mask_index is None:
             states = features[:, 0]
         else:
-            states = features[torch.arange(len(features), device=features.device), mask_index]
+            states = features[torch.arange(features.size(0), device=features.device), mask_index]
         (lm_head,) = self.parts
         logits = lm_head(states)
         class_logits = logits[:, self.words]

@@ -243,7 +243,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         # The head reads the state of one token, ``<s>`` or ``<mask>``, so the last layer computes no other.
         head_reads = None
         if method is not None and needs_head and not needs_layers:
-            head_reads = mask_index if self.predicts_words else tokens.new_zeros(len(tokens))
+            head_reads = mask_index if self.predicts_words else tokens.new_zeros(tokens.size(0))
 
         # The method turns M(x) into an injection; the frozen encoder runs with it, and the head reads the last states.
         # This is a function because training may run it twice.

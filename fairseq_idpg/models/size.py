@@ -15,6 +15,7 @@ from ..backbone.weights import Backbone, Undrawn
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import check_file, find_preset
+from ..saving.shared_folder import ONNX
 from ..saving.tensors import OBJECTS, room
 from .config import fill_method_options, open_options
 
@@ -66,6 +67,8 @@ def check_size(model: Mapping[str, Any], task: Mapping[str, Any], tensors: dict[
 
     ``model``: options of this package's model, or of fairseq's RoBERTa, which has no method; ``what``: the file.
     """
+    if ONNX in tensors:
+        return  # the file is run as it is, and nothing is built from its options
     check_file(model.get("method_file"), what)
     options = {"max_positions": task.get("max_positions") or 512}
     options.update({name: value for name, value in model.items() if name != "_name" and value is not None})

@@ -23,7 +23,7 @@ LAST_STATES = "last-states"  # of all tokens: no vector, and so in no cache
 
 def sentence_state(encoder: RobertaEncoder, tokens: Tensor, **hints: Any) -> Tensor:
     """Return the last layer's ``<s>`` state: B x T tokens -> B x d."""
-    return encoder(tokens, features_only=True, read=tokens.new_zeros(len(tokens)), **hints)[0][:, 0]
+    return encoder(tokens, features_only=True, read=tokens.new_zeros(tokens.size(0)), **hints)[0][:, 0]
 
 
 def mean_pooled(encoder: RobertaEncoder, tokens: Tensor, **hints: Any) -> Tensor:

@@ -5,7 +5,6 @@ too, which checks its configuration and brings old formats up to date.
 """
 
 import math
-import os
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from .configuration import buildable, check_is_roberta, names_ours
-from .shared_folder import read_shared
+from .shared_folder import read_shared, shared_folder
 from .tensors import EXTRA_STATE, FINGERPRINT, changed_progress, changed_weights, is_ours
 from .torch_files import Damaged, preview, read_saved
 
@@ -29,8 +28,8 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
     it cannot be read, is damaged or not a checkpoint, or holds what only running code could make.
     """
     try:
-        shared = os.path.isdir(path)
-        state = read_shared(path, f"{option} {path}") if shared else read_saved(path, mapped, checked)
+        folder = shared_folder(path)
+        state = read_shared(folder, f"{option} {path}") if folder else read_saved(path, mapped, checked)
         if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
             raise Damaged("it holds no weights under 'model'")
         for name, value in state["model"].items():

@@ -17,7 +17,7 @@ from preprocess.tasks import counterparts
 
 from ..errors import InputError
 from .configuration import fits
-from .tensors import EXTRA_STATE
+from .tensors import EXTRA_STATE, FINGERPRINT
 
 logger = logging.getLogger(__name__)
 SECTION = "record"
@@ -59,6 +59,17 @@ def saved_record(tensors: Mapping[str, Any], source: str) -> Record | None:
     """Return the record among what a checkpoint holds under "model"; None in those of earlier versions."""
     extra = tensors.get(EXTRA_STATE)
     return read_record(extra[SECTION], source) if isinstance(extra, Mapping) and SECTION in extra else None
+
+
+def recorded(state: dict[str, Any], what: str) -> Record:
+    """Return what a checkpoint records of its data; raise InputError for one of an early version."""
+    record = saved_record(state["model"], what)
+    if record is None or FINGERPRINT not in state["model"] or not (record.regression or record.labels):
+        raise InputError(
+            f"{what} is of an earlier version, which recorded nothing of its data: predict for a folder of it with "
+            "python -m fairseq_idpg.predict DATA-bin, or train it again"
+        )
+    return record
 
 
 def symbols_fingerprint(dictionary: Dictionary) -> str:

@@ -1,7 +1,8 @@
 """A folder to share: what was trained, as ``prompt.safetensors``, ``config.json``, which says what it is, and a card.
 
 It is read as the checkpoint that it was made from, and checked as a stranger's: see ``reading.py``. Neither file can
-hold code. The checksum covers both; README.md, the card, is for people alone.
+hold code. The checksum covers both; README.md, the card, is for people alone. With ``model.onnx``, which holds the
+backbone too, the folder has the encoder's files in ``vocab`` and no tensors.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any
 from safetensors.torch import load, save
 from torch import Tensor
 
+from preprocess.checksums import sha256
 from preprocess.errors import reason_of
 
 from ..errors import InputError
@@ -24,6 +26,7 @@ from .tensors import EXTRA_STATE, FINGERPRINT, as_fingerprint, carry_checksum, d
 
 TENSORS, CONFIG, CARD = "prompt.safetensors", "config.json", "README.md"
 SHARED_FILES = (TENSORS, CONFIG, CARD)
+ONNX, VOCAB = "model.onnx", "vocab"
 FORMAT = 1
 LARGEST_CONFIG = 10**6  # characters
 REMEDY = "give one that python -m fairseq_idpg.export wrote"
@@ -40,22 +43,45 @@ def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
     """Write what was trained, by its names in the checkpoint, and ``config``: ``KEYS`` but format and checksum."""
     # safetensors takes no tensors that share memory.
     own = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
-    whole = {"format": FORMAT, **config}
-    whole["checksum"] = _checksum(whole, own)
     (folder / TENSORS).write_bytes(save(own, metadata={"format": "pt"}))
+    write_config(folder, own, config)
+
+
+def write_config(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
+    """Write config.json; its checksum covers ``tensors``, what ``_read_both`` will find."""
+    whole = {"format": FORMAT, **config}
+    whole["checksum"] = _checksum(whole, tensors)
     text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / CONFIG).write_text(f"{text}\n", encoding="utf-8")
 
 
-def read_shared(path: str, what: str) -> dict[str, Any]:
+def onnx_digests(folder: Path) -> dict[str, Tensor]:
+    """Return what stands for tensors: SHA-256 of the ONNX file, and of the file of weights beside one above 1.5 GB."""
+    return {file.name: as_fingerprint(sha256(file)) for file in folder.glob(f"{ONNX}*")}
+
+
+def shared_folder(path: str) -> Path | None:
+    """Return the folder to share that a path names, itself or its ONNX file; None for a file of another name."""
+    if os.path.isdir(path):
+        return Path(path)
+    return Path(path).parent if os.path.basename(path) == ONNX else None
+
+
+def onnx_file(path: str) -> Path | None:
+    """Return the ONNX file that a path names, itself or as its folder; None without one."""
+    folder = shared_folder(path)
+    return folder / ONNX if folder and (folder / ONNX).is_file() else None
+
+
+def read_shared(folder: Path, what: str) -> dict[str, Any]:
     """Return what a checkpoint would hold: "model", "cfg" and no progress; InputError calls the folder ``what``."""
-    return as_state(Path(path), *_read_both(Path(path), what))
+    return as_state(folder, *_read_both(folder, what))
 
 
 def as_state(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """Return what a checkpoint would hold, of ``config`` as it is in a folder to share."""
-    data, backbone = dict(config["data"]), config["backbone"]
-    data["vocab"] = place_of(folder, data.get("vocab"), data.get("vocab"))
+    data, backbone, inside = dict(config["data"]), config["backbone"], folder / VOCAB
+    data["vocab"] = str(inside) if inside.is_dir() else place_of(folder, data.get("vocab"), data.get("vocab"))
     options = {name: {**config["options"][name], **dict.fromkeys(FILES[name])} for name in SECTIONS}
     options["task"].update(_name=TASK, data=str(folder))
     options["model"].update(
@@ -76,7 +102,8 @@ def as_state(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tens
 
 
 def _read_both(folder: Path, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    for name in (CONFIG, TENSORS):
+    held = ONNX if (folder / ONNX).is_file() else TENSORS
+    for name in (CONFIG, held):
         if not (folder / name).is_file():
             raise InputError(f"{what} is a folder without {name}: give a checkpoint, or a folder to share")
     name, tensors = CONFIG, {}
@@ -87,8 +114,9 @@ def _read_both(folder: Path, what: str) -> tuple[dict[str, Any], dict[str, Tenso
         if version == FORMAT:
             if config.keys() != KEYS or config["options"].keys() != FILES.keys():
                 raise ValueError("it has other keys")
-            name = TENSORS
-            tensors = load((folder / TENSORS).read_bytes())  # not mapped: others may change the file
+            name = held
+            # not mapped: others may change the file
+            tensors = onnx_digests(folder) if held == ONNX else load((folder / TENSORS).read_bytes())
     except Exception as error:  # of JSON, of safetensors, and of torch over sizes and types
         raise InputError(f"{what}: {name} is damaged or of another kind ({reason_of(error, 100)}): {REMEDY}") from None
     if version != FORMAT:
@@ -97,7 +125,7 @@ def _read_both(folder: Path, what: str) -> tuple[dict[str, Any], dict[str, Tenso
             "again, or use the version that wrote it"
         )
     if not has_digest(config["checksum"], _checksum, config, tensors):
-        raise InputError(f"{what}: {CONFIG} and {TENSORS} are not those that were exported together: {REMEDY}")
+        raise InputError(f"{what}: {CONFIG} and {held} are not those that were exported together: {REMEDY}")
     return config, tensors
 
 

@@ -10,12 +10,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from checkpoints.convert_hf import convert
-from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.methods.registry import PRESETS
 from tests.checkpoints import hf_folders
 from tests.folders import ROOT, SIZE, write_backbone, write_folder
@@ -29,7 +29,8 @@ sys.path.append(str(SCRIPTS))  # they import each other by name
 PAGE = (SCRIPTS / "README.md").read_text(encoding="utf-8")
 STEP = ["--layers", 1, "--width", 32, "--ffn", 64, "--batch", 4, "--steps", 2, "--rounds", 1]
 METHODS = {"head-only": 0, "m-idpg-dnn": 3, "prompt-tuning": 3}  # of the tiny quick start, and their prompt lengths
-TIMED = [*METHODS, *(f"{name}, int8" for name in METHODS if multiplies_exactly())]
+KINDS = ["onnx", "int8"] if all(map(find_spec, ("onnx", "onnxruntime", "onnxscript"))) else []
+TIMED = [*METHODS, *(f"{name}, {kind}" for kind in KINDS for name in METHODS)]
 
 
 @pytest.fixture

@@ -127,12 +127,12 @@ class DynamicPrompt(PromptMethod):
             logits = logits + self.draw(logits)
 
         def arrange(x: Tensor, real: Tensor, room: Room) -> tuple[Tensor, Tensor]:
-            every = moves(room.offset, room.length, real, len(x))
-            chosen = logits.argmax(1)[:, None, None].expand(-1, 1, len(x))
+            every = moves(room.offset, room.length, real, x.size(0))
+            chosen = logits.argmax(1)[:, None, None].expand(-1, 1, x.size(0))
             moved = every.gather(1, chosen)
             if torch.is_grad_enabled():
                 # the places of all tokens in each arrangement, turned round: the tokens of all places
-                here = torch.arange(len(x), device=x.device)
+                here = torch.arange(x.size(0), device=x.device)
                 tokens = torch.empty_like(every).scatter_(2, every + here, here.expand_as(every))
                 partners = tokens.gather(2, (moved + here).expand_as(every))
                 x = Choice.apply(x, (logits / self.temperature).softmax(1), partners)

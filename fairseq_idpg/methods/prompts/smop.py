@@ -119,7 +119,7 @@ class SMoP(PromptMethod):
                     self.extra = self.balance * self.imbalance(logits)
             (weights,) = once
             prompts = tables[self.places.index(place)].view(self.prompts, -1)
-            return (weights @ prompts).view(len(weights), self.rows, -1)
+            return (weights @ prompts).view(weights.size(0), self.rows, -1)
 
         return prompt_at
 

@@ -54,8 +54,6 @@ def test_states_come_back_in_batches(tmp_path, precision, rounded):
             assert not states[len(expected) :, place].any()
 
 
-# --- who may keep them ---------------------------------------------------------------------------
-
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 
 

@@ -22,15 +22,8 @@ from fairseq_idpg.tasks.folder import LabelOrder, class_names, folder_record
 from preprocess.errors import InputError
 
 OURS = Record(
-    task="MRPC",
-    regression=False,
-    labels=["1", "0"],
-    pairs=True,
-    tokens={"--init-token": 0, "--separator-token": 2},
-    prompt_position=0,
-    dictionary="a" * 64,
-    bpe="gpt2",
-    bpe_sha256="b" * 64,
+    **{"task": "MRPC", "regression": False, "labels": ["1", "0"], "pairs": True, "prompt_position": 0, "bpe": "gpt2"},
+    **{"tokens": {"--init-token": 0, "--separator-token": 2}, "dictionary": "a" * 64, "bpe_sha256": "b" * 64},
 )
 SCORES = replace(OURS, regression=True, labels=None, scale=5.0)
 
@@ -153,9 +146,8 @@ def test_a_folder_of_other_labels_and_one_without():
 def test_what_is_known_of_a_folder(tmp_path):
     record = {"task": "STS-B", "bpe": "gpt2", "vocab": "/vocab", "vocab_sha256": "b" * 64, "scale": 5.0}
     (tmp_path / "preprocess.json").write_text(json.dumps(record))
-    cfg = SimpleNamespace(
-        data=str(tmp_path), regression_target=True, init_token=0, separator_token=2, prompt_position=1
-    )
+    of_task = {"regression_target": True, "init_token": 0, "separator_token": 2, "prompt_position": 1}
+    cfg = SimpleNamespace(data=str(tmp_path), **of_task)
     found = folder_record(cfg, dictionary("ab"), [])
     assert found == Record(
         **{"task": "STS-B", "regression": True, "scale": 5.0, "pairs": False, "prompt_position": 1, "bpe": "gpt2"},

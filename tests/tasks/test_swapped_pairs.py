@@ -14,7 +14,6 @@ def folder(tmp_path_factory):
 
 
 def sentences(tokens, separators):
-    """A and B of ``<s> A </s> </s> B </s>``."""
     ends = (tokens == 2).nonzero().flatten().tolist()
     return tokens[1 : ends[0]].tolist(), tokens[ends[separators - 1] + 1 : ends[-1]].tolist()
 
@@ -39,15 +38,6 @@ def test_second_half_is_the_first_exchanged(folder, separator):
 def test_prompts_stand_where_they_belong(folder):
     task = make_task(folder, swap_pairs="append", prompt_position=1)
     assert_prompts_in_place(task, task.load_dataset("train"), 1)
-
-
-def test_caches_are_told_how_often_every_pair_is_there(folder):
-    texts = []
-    for swap in ("none", "append"):
-        task = make_task(folder, swap_pairs=swap)
-        task.stored = texts.append
-        task.load_dataset("train")
-    assert [text.copies for text in texts] == [1, 2] and texts[0].digest() != texts[1].digest()
 
 
 def test_single_sentences_are_refused(tmp_path):

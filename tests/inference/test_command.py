@@ -43,8 +43,9 @@ def test_pairs_in_files_and_of_a_folder(idpg, folders, tmp_path, capsys):
     assert np.loadtxt(tmp_path / "scores.tsv") == expected
 
 
-def test_standard_input_is_answered_as_it_comes(idpg):
-    command = [sys.executable, "-m", "fairseq_idpg.predict", "--cpu", "--path", idpg("singles"), "--text", "-"]
+@pytest.mark.parametrize("level", [[], ["--log-level", "info"]])
+def test_standard_input_is_answered_as_it_comes(level, idpg):
+    command = [sys.executable, "-m", "fairseq_idpg.predict", "--cpu", "--path", idpg("singles"), "--text", "-", *level]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([str(part) for part in command], cwd=ROOT, text=True, **pipes) as process:
         process.stdin.write("red cat\n")
@@ -53,7 +54,9 @@ def test_standard_input_is_answered_as_it_comes(idpg):
         assert process.stdout.readline().endswith("\tred cat\n")
         rest, said = process.communicate("\n")
     assert process.returncode == 1 and rest == ""
-    assert said.startswith("fairseq_idpg: standard input line 2") and said.count("\n") == 1
+    *log, line = said.splitlines()
+    assert line.startswith("fairseq_idpg: standard input line 2")
+    assert any("method m-idpg-phm: " in each for each in log) if level else not log
 
 
 def test_standard_output_is_utf_8_whatever_the_locale(idpg, tmp_path, monkeypatch):

@@ -1,15 +1,12 @@
-"""Counts that the papers print of other settings than the presets', which are in ``CONTRACT``; the command."""
-
-import re
+"""Counts that the papers print of other settings than the presets', which are in ``CONTRACT``; tests/test_count.py."""
 
 import pytest
 import torch
-from fairseq.models import ARCH_MODEL_REGISTRY
 
-from fairseq_idpg import count
+from fairseq_idpg.count import count_preset
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.registry import PRESETS
-from tests.helpers import dictionary, model_args, tiny_model
+from tests.helpers import model_args
 
 LARGE = Geometry(layers=24, width=1024, inner=4096, heads=16)
 BASE = Geometry(layers=12, width=768, inner=3072)  # of T5
@@ -82,39 +79,5 @@ def test_counts_of_the_papers(geometry, name, options, expected):
 
 def test_counts_of_joined_methods_add_up():
     names = ("compacter+m-idpg-phm", "compacter", "m-idpg-phm")
-    both, *parts = (count.count_preset("roberta_idpg_large", name).own for name in names)
+    both, *parts = (count_preset("roberta_idpg_large", name).own for name in names)
     assert both == sum(parts)
-
-
-@pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.paper])
-def test_each_count_is_the_papers_figure(name):
-    """Table 2 prints K = 1,024 and M = 1,024^2, cut after the digits it shows; the backbone in millions."""
-    row = count.count_preset("roberta_idpg_large", name)
-    trained = row.own + row.of_backbone
-    number, unit = re.fullmatch(r"([\d.]+)([KM])", row.paper).groups()
-    size = {"K": 1024, "M": 1024**2}[unit] if name != "fine-tuning" else 1e6
-    digits = len(number.partition(".")[2])
-    assert abs(trained / size - float(number)) < 10**-digits
-
-
-def test_backbone_is_what_the_encoder_has():
-    model = tiny_model(method="head-only")
-    sizes = {name: p.numel() for name, p in model.encoder.sentence_encoder.named_parameters()}
-    assert count.backbone_sizes(model_args(method="head-only"), len(dictionary())) == sizes
-    assert sum(sizes.values()) == model.parameter_counts()["backbone"]
-
-
-def test_command(capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["count", "--arch", "roberta_idpg_minilm"])
-    count.main()
-    assert {*count.ARCHITECTURES} == {name for name in ARCH_MODEL_REGISTRY if name.startswith("roberta_idpg")}
-    lines = capsys.readouterr().out.splitlines()
-    shares = [float(re.search(r"([\d.]+)%", line)[1]) for line in lines[1:]]
-    assert len(shares) == len(PRESETS) and shares == sorted(shares)
-    # all-MiniLM-L6-v2 as fairseq-train counts it: BERT's 30,522 symbols, 514 positions; saved: 2 · 6 · 20 · 384
-    for line in (
-        r"m-idpg-phm +22,032 +0 +0\.098% *",
-        r"fine-tuning +0 +22,565,376 +100\.000% *",
-        r"prefix-tuning +[\d,]+ +0 +[\d.]+% +92,160 *",
-    ):
-        assert any(re.fullmatch(line, found) for found in lines)

@@ -114,6 +114,7 @@ def test_released_numbers(tmp_path):
 
 
 def zipped(*more):
+    """The content of an archive of the vectors and of other files."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("glove.tiny.3d.txt", GLOVE)
@@ -123,6 +124,7 @@ def zipped(*more):
 
 
 def write_package(folder, words=tuple(VECTORS), array=None):
+    """A folder of words as parquet and their vectors as an array."""
     rows = np.asfortranarray(np.array(list(VECTORS.values()), np.float32)) if array is None else array
     (folder / "data").mkdir(parents=True)
     np.save(folder / "data" / "emb.npy", rows)

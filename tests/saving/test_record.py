@@ -146,8 +146,9 @@ def test_a_folder_of_other_labels_and_one_without():
 def test_what_is_known_of_a_folder(tmp_path):
     record = {"task": "STS-B", "bpe": "gpt2", "vocab": "/vocab", "vocab_sha256": "b" * 64, "scale": 5.0}
     (tmp_path / "preprocess.json").write_text(json.dumps(record))
-    of_task = {"regression_target": True, "init_token": 0, "separator_token": 2, "prompt_position": 1}
-    cfg = SimpleNamespace(data=str(tmp_path), **of_task)
+    cfg = SimpleNamespace(
+        data=str(tmp_path), regression_target=True, init_token=0, separator_token=2, prompt_position=1
+    )
     found = folder_record(cfg, dictionary("ab"), [])
     assert found == Record(
         **{"task": "STS-B", "regression": True, "scale": 5.0, "pairs": False, "prompt_position": 1, "bpe": "gpt2"},

@@ -1,4 +1,4 @@
-"""Runs that diverge end with one line; with a loss scale, batches that overflow are skipped first."""
+"""With a loss scale a batch whose loss is NaN is skipped; without, the run ends: tests/cli/test_bad_input.py."""
 
 from functools import partial
 from types import SimpleNamespace

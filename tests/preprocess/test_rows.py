@@ -1,4 +1,4 @@
-"""Rows that are left out are counted, told of, and keep their places; no file makes memory grow or a reader fail."""
+"""Rows that are left out are counted, told of, and keep their places; no file makes memory grow."""
 
 import gzip
 import subprocess

@@ -1,4 +1,4 @@
-"""Batches of the task: every example once, prompts where they belong, raw tokens untouched."""
+"""Batches of the task: every example once, prompts where they belong, raw tokens untouched; shards are checked."""
 
 import multiprocessing
 import shutil

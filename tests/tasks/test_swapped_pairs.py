@@ -40,6 +40,15 @@ def test_prompts_stand_where_they_belong(folder):
     assert_prompts_in_place(task, task.load_dataset("train"), 1)
 
 
+def test_caches_are_told_how_often_every_pair_is_there(folder):
+    texts = []
+    for swap in ("none", "append"):
+        task = make_task(folder, swap_pairs=swap)
+        task.stored = texts.append
+        task.load_dataset("train")
+    assert [text.copies for text in texts] == [1, 2] and texts[0].digest() != texts[1].digest()
+
+
 def test_single_sentences_are_refused(tmp_path):
     with pytest.raises(InputError, match="--swap-pairs append needs sentence pairs"):
         make_task(write_folder(tmp_path / "single", pairs=False), swap_pairs="append")

@@ -1,5 +1,7 @@
 """Running fairseq-train: what its log says of time and memory, and checkpoints that are complete or too large."""
 
+from __future__ import annotations
+
 import sys
 
 import pytest

@@ -29,7 +29,6 @@ def uncaught() -> Iterator[None]:
 
 
 def until(seen: Callable[[], bool]) -> None:
-    """Waits for something to be so."""
     end = time.monotonic() + 60
     while not seen():
         assert time.monotonic() < end

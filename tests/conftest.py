@@ -32,6 +32,21 @@ def python(tmp_path_factory):
         yield made
 
 
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory):
+    """A data folder that no test changes, as ``backbone`` below."""
+    from tests.folders import write_folder
+
+    return write_folder(tmp_path_factory.mktemp("data") / "pairs")
+
+
+@pytest.fixture(scope="session")
+def backbone(tmp_path_factory):
+    from tests.folders import write_backbone
+
+    return write_backbone(tmp_path_factory.mktemp("backbone") / "model.pt")
+
+
 @pytest.fixture
 def double_precision():
     import torch

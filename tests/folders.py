@@ -104,12 +104,8 @@ def write_backbone(path: Path, seed: int = 0, words: int = WORDS, **size) -> Pat
     args = argparse.Namespace(arch="roberta", **{**TINY, **size})
     base_architecture(args)
     model = RobertaModel(args, RobertaEncoder(args, dictionary(words)))
-    history = {
-        "criterion_name": "MaskedLmLoss",
-        "optimizer_name": "FairseqAdam",
-        "lr_scheduler_state": {"best": None},
-        "num_updates": 0,
-    }
+    history = {"criterion_name": "MaskedLmLoss", "optimizer_name": "FairseqAdam", "num_updates": 0}
+    history["lr_scheduler_state"] = {"best": None}
     extra = {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}, "val_loss": None}
     path.parent.mkdir(parents=True, exist_ok=True)
     state = {"args": args, "model": model.state_dict(), "optimizer_history": [history], "extra_state": extra}
@@ -196,7 +192,6 @@ TRAINING = [
 
 
 def training_arguments(*more: object) -> argparse.Namespace:
-    """Those of ``fairseq-train`` with a tiny model, as fairseq parses them."""
     usual = ["DATA", "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", *TRAINING, "--cpu"]
     usual += ["--criterion", "sentence_prediction", "--init-token", 0, "--distributed-world-size", 1]
     parser = options.get_training_parser()
@@ -204,7 +199,6 @@ def training_arguments(*more: object) -> argparse.Namespace:
 
 
 def train(folder: Path, save_dir: Path, *options: object, without: str = "", **more) -> Finished:
-    """``fairseq-train`` with a tiny model."""
     usual = list(TRAINING)
     if {str(option) for option in options} & {"prompt-tuning", "p-tuning-v2", "head-only"}:
         at = usual.index("--phm-n")
@@ -215,7 +209,6 @@ def train(folder: Path, save_dir: Path, *options: object, without: str = "", **m
 
 
 def validate(folder: Path, checkpoint: Path, *options: object, **more) -> Finished:
-    """``fairseq-validate`` of a checkpoint."""
     usual = ["--path", checkpoint, "--batch-size", 5, "--separator-token", 2, "--num-classes", 2]
     return run("validate", folder, *usual, *options, **more)
 

@@ -61,7 +61,6 @@ def dictionary(words: int = WORDS) -> Dictionary:
 
 
 def model_args(**options) -> argparse.Namespace:
-    """Arguments of a tiny model; ``options`` are those of the command line."""
     args = argparse.Namespace(**dict.fromkeys(METHOD_OPTIONS))
     defaults = {"method": "m-idpg-phm", "no_freeze_backbone": False, "save_full_model": False, "backbone": None}
     for name, value in {**TINY, "layer_norm_eps": 1e-5, **defaults, **options}.items():

@@ -42,9 +42,5 @@ def write_texts(place: Path, name: str, rows: Sequence[tuple[str, ...]]) -> Path
 
 
 def write_language_model(place: Path, **size) -> Path:
-    """A backbone with an LM head over the vocabulary."""
-    return write_backbone(place / "model.pt", words=vocabulary_size(place), **size)
-
-
-def vocabulary_size(place: Path) -> int:
-    return len((place / "vocab" / "dict.txt").read_text().splitlines())
+    words = len((place / "vocab" / "dict.txt").read_text().splitlines())
+    return write_backbone(place / "model.pt", words=words, **size)

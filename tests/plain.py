@@ -1,7 +1,5 @@
 """RoBERTa and IDPG's generator written out plainly: one example, one head, one row at a time."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -27,7 +27,6 @@ def write_source(
 
 
 def drawn(seed: int, places: int = 1) -> torch.Tensor:
-    """Places x rows x d numbers of a prompt."""
     return torch.randn(places, ROWS, WIDTH, generator=torch.Generator().manual_seed(seed))
 
 

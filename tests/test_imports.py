@@ -82,7 +82,6 @@ def test_layers_of_the_plugin():
 
 
 def part(module: str) -> str:
-    """What stands behind fairseq_idpg in the name of a module; empty for the package itself."""
     return module.partition(".")[2].partition(".")[0]
 
 

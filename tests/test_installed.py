@@ -44,7 +44,6 @@ def our_files() -> set[Path]:
 
 
 def done(command: list[Any], **how: Any) -> str:
-    """The standard output of a command that must succeed."""
     ended = subprocess.run(list(map(str, command)), capture_output=True, text=True, **how)
     if ended.returncode:
         raise RuntimeError((ended.stdout + ended.stderr)[-3000:])
@@ -127,8 +126,6 @@ from fairseq_idpg.run_scripts import module
 found = [name for name in ("preprocess", "checkpoints", "run_scripts") if importlib.util.find_spec(name)]
 print(json.dumps([fairseq_idpg.__path__[0], found, str(GPT2_FOLDER), module("preprocess")]))
 """
-
-
 TASK = [
     *("--user-dir", "fairseq_idpg", "--task", "sentence_prediction_idpg", "--cpu", "--num-workers", 0),
     *("--criterion", "sentence_prediction", "--init-token", 0, "--max-positions", TINY["max_positions"]),
@@ -136,7 +133,6 @@ TASK = [
 
 
 def test_own_data(installed):
-    """The quick start's way: text, training, predictions; a sweep and its report."""
     path, found, vocab, module = json.loads(installed("python", "-c", WHERE).splitlines()[-1])
     assert Path(path).is_relative_to(installed.folder) and not found
     assert (vocab, module) == ("checkpoints/gpt2_bpe", "fairseq_idpg.preprocess")
@@ -160,10 +156,3 @@ def test_own_data(installed):
     (record,) = map(json.loads, (work / "results/own/results.jsonl").read_text().splitlines())
     assert record["status"] == "done" and record["git"] is None
     assert "CR" in installed("idpg-report", "results/own", "--table", 1)
-
-
-def test_transformers_beside_fairseq():
-    """Nothing that fairseq brings keeps transformers' models from being imported."""
-    pytest.importorskip("transformers")
-    imports = "import fairseq; from transformers import RobertaForMaskedLM"
-    assert subprocess.run([sys.executable, "-c", imports]).returncode == 0

@@ -115,7 +115,6 @@ def write_vectors(place: Path) -> None:
 
 
 def write_texts(place: Path) -> None:
-    """The same pairs in each format, and as GLUE has them."""
     pairs = [(*pair, ("entailment", "not_entailment")[i % 2]) for i, pair in enumerate(texts(12, 2, 0))]
     glue = "".join("\t".join([str(i), *row]) + "\n" for i, row in enumerate(pairs))
     (place / "GLUE" / "RTE").mkdir()
@@ -128,9 +127,6 @@ def write_texts(place: Path) -> None:
     with zipfile.ZipFile(place / "GLUE zip" / "RTE.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for file in (place / "GLUE" / "RTE").iterdir():
             archive.write(file, f"RTE/{file.name}")
-
-
-# --- readers: a folder -> what they say of it ------------------------------------------------------------------------
 
 
 def predict(checkpoint: Path, **where: Path) -> Any:
@@ -182,7 +178,6 @@ def states(folder: Path) -> Any:
 
 
 def note(folder: Path) -> Any:
-    """The backbone's fingerprint, as the user's cache has it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(backbone_file.VARIABLE, str(folder))
         patch.setattr(backbone_file, "SETTLED", 0)
@@ -244,9 +239,6 @@ READERS = {
     "GLUE": lambda folder: preprocess("RTE", "--raw", folder),
     "vocabulary": lambda folder: load_encoder("gpt2", folder).encode(["red cat", "\xe9\0"]),
 }
-
-# --- damage ----------------------------------------------------------------------------------------------------------
-
 CODE = "open('ran', 'w')"
 STRANGE = (None, "text", "", -1, 2**70, 1e300, float("nan"), [], [[]], {}, {"a": 1}, ["a"], True, CODE, f"[{CODE}]")
 PIECES = st.sampled_from([b"\0", b"\xff", b"\t", b"\n", b"\r", b'"', b"\xef\xbb\xbf", b"9"]) | st.binary(min_size=1)
@@ -280,7 +272,6 @@ def replaced(path: Path, at: int, value: Any) -> bool:
 
 
 def values(tree: Any) -> Iterator[tuple[Any, Any]]:
-    """(list or dictionary, index or key) of each value within."""
     for key, value in list(tree.items() if isinstance(tree, dict) else enumerate(tree)):
         yield tree, key
         inner = vars(value) if isinstance(value, argparse.Namespace) else value

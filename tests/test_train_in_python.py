@@ -43,7 +43,6 @@ def singles(count: int, seed: int = 0) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def saved(backbone, tmp_path_factory):
-    """A folder that ``train`` has left, and the model."""
     folder = tmp_path_factory.mktemp("saved")
     return folder, fairseq_idpg.train(singles(60), backbone, epochs=2, lr=0.02, save_dir=folder, **SMALL)
 
@@ -81,9 +80,8 @@ def test_the_commands_weights_and_data(saved, backbone, tmp_path):
     assert status == 0, output
     more = {**SMALL, "dropout": 0.1, "validation": held_out, "save_dir": tmp_path / "python"}
     fairseq_idpg.train(singles(60), backbone, epochs=2, lr=0.02, batch_size=8, **more)
-    theirs, ours = (
-        torch.load(tmp_path / way / "checkpoint_last.pt", weights_only=False) for way in ("command", "python")
-    )
+    files = (tmp_path / way / "checkpoint_last.pt" for way in ("command", "python"))
+    theirs, ours = (torch.load(file, weights_only=False) for file in files)
     assert same_tensors(theirs["model"], ours["model"])
     for file in (tmp_path / "data-bin").glob("[il]*/*"):
         other = tmp_path / "python" / file.relative_to(tmp_path)
@@ -92,16 +90,14 @@ def test_the_commands_weights_and_data(saved, backbone, tmp_path):
 
 
 def state_of_the_process(folder) -> list:
-    """What a training could change, to compare."""
     draws = [random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()]
     loggers = [logging.getLogger(name) for name in (None, "fairseq.logging.progress_bar", "fairseq_cli.train")]
     logging_now = [(each.handlers[:], each.filters[:], each.level, each.propagate) for each in loggers]
     signals = [signal.getsignal(number) for number in signal.valid_signals()]
     functions = [dict(vars(each)) for each in (checkpoint_utils.save_checkpoint, fairseq_cli.train.should_stop_early)]
     hydra = GlobalHydra.instance()
-    return [draws, logging_now, signals, functions, sys.argv[:], sys.excepthook, id(hydra), hydra.hydra] + [
-        {name: id(value) for name, value in metrics._aggregators.items()}
-    ]
+    counted = {name: id(value) for name, value in metrics._aggregators.items()}
+    return [draws, logging_now, signals, functions, sys.argv[:], sys.excepthook, id(hydra), hydra.hydra, counted]
 
 
 def test_the_process_stays_as_it_was(backbone, tmp_path, monkeypatch):

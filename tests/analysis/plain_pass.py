@@ -53,7 +53,6 @@ def plain_pass(model, ids: list[int], prompted: list[int], at: int) -> tuple[Ten
 
 
 def plain_state(model, tokens: list[int], position: int) -> np.ndarray:
-    """The last <s> state of one sentence."""
     ids = single(tokens)
     rows = 0 if model.method is None else model.method.prompt_length
     return plain_pass(model, ids, *with_prompt(ids, position, rows))[0].numpy()

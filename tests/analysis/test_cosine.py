@@ -23,8 +23,6 @@ def cosine(*arguments):
 
 @pytest.fixture
 def numbers_of(tmp_path, capsys):
-    """(arguments) -> what --json wrote."""
-
     def run(*arguments):
         cosine(*arguments, "--json", tmp_path / "found.json")
         return json.loads((tmp_path / "found.json").read_text())
@@ -56,10 +54,8 @@ def test_prompted_and_fine_tuned(pairs, idpg, tuned, numbers_of):
     """A generator at position 3 of pairs, which is 1 of a sentence, beside fine-tuning."""
     found = numbers_of(pairs, "--path", idpg, "--baseline", tuned, "--top-k", 5, 12, "--batch-size", 7)
     dictionary = load_dictionary(str(pairs / "input0" / "dict.txt"))
-    assert [(model["name"], model["prompt_position"]) for model in found["models"]] == [
-        ("m-idpg-phm", 1),
-        ("fine-tuning", None),
-    ]
+    named = [(model["name"], model["prompt_position"]) for model in found["models"]]
+    assert named == [("m-idpg-phm", 1), ("fine-tuning", None)]
     assert found["scores"] == pytest.approx([i % 5 for i in range(PAIRS)], abs=1e-5)
     assert found["all"] == [4, 3, 3, 3, 3]
     for model, path, position in zip(found["models"], (idpg, tuned), (1, 0)):

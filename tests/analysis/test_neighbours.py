@@ -14,8 +14,9 @@ from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER
 from tests.analysis.conftest import edited
 from tests.analysis.plain_pass import PLACEHOLDER, plain_cosine, plain_pass
-from tests.folders import train, write_folder
+from tests.folders import write_folder
 from tests.inference.conftest import enlarge
+from tests.inference.saved import write_checkpoint
 from tests.phrases import PAIRS, SINGLES, write_language_model, write_texts
 
 
@@ -25,8 +26,6 @@ def neighbours(*arguments):
 
 @pytest.fixture
 def printed(capsys):
-    """(arguments) -> {title: its lines}."""
-
     def run(*arguments):
         capsys.readouterr()
         neighbours(*arguments)
@@ -104,9 +103,8 @@ def test_examples_are_read_as_predictions_read_them(tmp_path, printed):
     data = write_texts(tmp_path, "MR", SINGLES)
     write_language_model(tmp_path)
     enlarge(tmp_path / "model.pt")
-    start = ["--backbone", tmp_path / "model.pt", "--method", "m-idpg-phm", "--max-update", 2]
-    train(data, tmp_path / "run", *start, "--predict-with", "mlm")
-    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+    options = ["--method", "m-idpg-phm", "--predict-with", "mlm"]
+    checkpoint = write_checkpoint(tmp_path / "x.pt", data, tmp_path / "model.pt", *options, without="")
     texts = [text for text, _ in SINGLES[:2]]
     found = printed(checkpoint, "--data", data, "--examples", 2, "--top", 3)
     predicted = load(str(checkpoint), device="cpu").predict(texts, prompts=True, words=3)

@@ -3,14 +3,13 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from fairseq.modules import FairseqDropout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.backbone import cpu, encoder
 from fairseq_idpg.backbone.cpu import ALL, QuickDropout, dropped_attention, keep_mask, threshold_and_scale
 from fairseq_idpg.methods.registry import PRESETS
-from tests.helpers import logits, pair_batch, stock_twin, tiny_model
+from tests.helpers import pair_batch, stock_twin, tiny_model
 from tests.models.started import behaviour, made, usual
 
 
@@ -82,21 +81,7 @@ def test_attention_and_its_gradients(monkeypatch, keys, masked):
         torch.testing.assert_close(mine, plain, atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("method", ["head-only", "fine-tuning", "m-idpg-phm"])
-def test_chosen_once_by_whether_there_is_a_method(method):
-    """Without one every draw is fairseq's; with one no dropout of the encoder is, and no pass changes that."""
-    model = tiny_model(method=method).train()
-    stack = model.encoder.sentence_encoder
-    before = [module for module in stack.modules() if isinstance(module, FairseqDropout)]
-    assert len(before) == 1 + 3 * len(stack.layers)
-    assert all(isinstance(module, QuickDropout) == (model.method is not None) for module in before)
-    logits(model, pair_batch()).sum().backward()
-    after = [module for module in stack.modules() if isinstance(module, FairseqDropout)]
-    assert all(one is other for one, other in zip(before, after)) and len(before) == len(after)
-
-
 def outcome(model):
-    """Logits and gradients, and how many tokens each layer's feed-forward saw."""
     seen = []
     for layer in model.encoder.sentence_encoder.layers:
         layer.fc1.register_forward_pre_hook(lambda _, given: seen.append(given[0].shape[:-1].numel()))

@@ -46,9 +46,8 @@ def test_what_is_read_is_what_the_whole_last_layer_gives(method, monkeypatch):
         model = tiny_model(method=method)
         enlarge(model)
         if whole:
-            monkeypatch.setattr(
-                OpenTransformerEncoder, "forward", lambda self, *given, read=None, **more: forward(self, *given, **more)
-            )
+            unread = lambda self, *given, read=None, **more: forward(self, *given, **more)  # noqa: E731
+            monkeypatch.setattr(OpenTransformerEncoder, "forward", unread)
         out = logits(model, pair_batch())
         out.square().sum().backward()
         found.append([out, *(p.grad for p in model.parameters() if p.grad is not None)])

@@ -193,7 +193,6 @@ def test_words_around_a_prompt(model, text, position, count):
     def embedded(example, own):
         return reader.alone(torch.stack([own[i] + rows[i] if i < count else own[i] for i in range(len(own))]))
 
-    expected = plain_pass(
-        model, wide, text, room.offset, embedded, words=lambda example: dict(zip(places[example], rows))
-    )
+    words = lambda example: dict(zip(places[example], rows))  # noqa: E731
+    expected = plain_pass(model, wide, text, room.offset, embedded, words)
     check(model, wide, Injection(words=rows, input=reader), expected, [rows, *reader.parameters()], room)

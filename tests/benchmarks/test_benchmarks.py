@@ -1,7 +1,5 @@
 """Each command of benchmarks/ once, on tiny models: its table has the rows and ratios that its page shows."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

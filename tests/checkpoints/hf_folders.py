@@ -43,7 +43,6 @@ def spm_bytes() -> bytes:
 
 
 def tokens_of(family: str) -> list[str]:
-    """Tokens in the order of their numbers."""
     if family != "xlm-roberta":
         return WORDPIECE if family == "bert" else bpe_tokens()
     import sentencepiece
@@ -53,7 +52,6 @@ def tokens_of(family: str) -> list[str]:
 
 
 def write_vocabulary(folder: Path, family: str) -> None:
-    """Write the family's plain vocabulary files."""
     if family == "xlm-roberta":
         (folder / "sentencepiece.bpe.model").write_bytes(spm_bytes())
     elif family == "bert":
@@ -84,18 +82,10 @@ def build(folder: Path, family: str, weights: str = "safetensors", kind: str = "
 
     torch.manual_seed(1)
     name = MODELS[family]
-    settings = {
-        "vocab_size": len(tokens_of(family)),
-        "hidden_size": 16,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "intermediate_size": 24,
-        "max_position_embeddings": 30 if family == "bert" else 32,
-        "type_vocab_size": 2 if family == "bert" else 1,
-        "layer_norm_eps": 1e-12 if family == "bert" else 1e-5,
-        "hidden_dropout_prob": 0.2,
-        **fields,
-    }
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24}
+    positions, kinds, eps = (30, 2, 1e-12) if family == "bert" else (32, 1, 1e-5)
+    sizes.update(vocab_size=len(tokens_of(family)), max_position_embeddings=positions, type_vocab_size=kinds)
+    settings = {**sizes, "layer_norm_eps": eps, "hidden_dropout_prob": 0.2, **fields}
     config = getattr(transformers, f"{name}Config")(**settings)
     model = getattr(transformers, f"{name}For{kind}" if kind != "Model" else f"{name}Model")(config)
     with torch.no_grad():

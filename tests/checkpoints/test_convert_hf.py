@@ -1,7 +1,5 @@
 """Converted checkpoints compute what transformers computes, on the symbols of its vocabulary."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import json

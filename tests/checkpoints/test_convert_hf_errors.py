@@ -12,8 +12,6 @@ from tests.checkpoints import hf_folders
 
 @pytest.fixture
 def source(tmp_path):
-    """Gives a function that makes a folder."""
-
     def made(family):
         hf_folders.build(tmp_path / "hf", family, weights="bin")
         return tmp_path / "hf"

@@ -64,14 +64,10 @@ def test_both_forms_validate_alike(place):
     assert losses[0] == losses[1]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"lphm": 4},
-        {"adapter_insert_layer": 1, "adapter_arch": "houlsby"},
-        {"prompt_generation": True, "generation_layer": 1},
-    ],
-)
+ADAPTER, GENERATION = {"adapter_insert_layer": 1, "adapter_arch": "houlsby"}, {"prompt_generation": True}
+
+
+@pytest.mark.parametrize("changes", [{"lphm": 4}, ADAPTER, {**GENERATION, "generation_layer": 1}])
 def test_what_has_no_equal_here(changes):
     with pytest.raises(ValueError, match="trained with"):
         our_options({**PROMPTS, "adapter_bottleneck_dim": 8, **changes})

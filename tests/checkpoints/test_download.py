@@ -24,7 +24,6 @@ def archive(folder: Path, *files: str) -> None:
 
 @pytest.fixture
 def www(tmp_path):
-    """What is served."""
     (tmp_path / "www" / "gpt2_bpe").mkdir(parents=True)
     return tmp_path / "www"
 
@@ -41,9 +40,8 @@ def test_unpacks_and_skips(www, tmp_path):
     result = download(www, NAME, dest)
     assert result.returncode == 0, result.stderr
     assert [path.name for path in dest.iterdir()] == [NAME]
-    assert {path.name: path.read_text() for path in (dest / NAME).iterdir()} == {
-        file: file for file in ("NOTE", "dict.txt", "model.pt")
-    }
+    unpacked = {path.name: path.read_text() for path in (dest / NAME).iterdir()}
+    assert unpacked == {file: file for file in ("NOTE", "dict.txt", "model.pt")}
     again = download(tmp_path / "gone", NAME, dest)  # offline: it is already there
     assert again.returncode == 0 and "already there" in again.stdout
 

@@ -1,23 +1,13 @@
-"""Folders and a backbone that all command-line tests read."""
+"""A folder and a run that all command-line tests read."""
 
 import pytest
 
-from tests.folders import train, write_backbone, write_folder
+from tests.folders import train, write_folder
 
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
     return tmp_path_factory.mktemp("cli")
-
-
-@pytest.fixture(scope="session")
-def backbone(place):
-    return write_backbone(place / "backbone" / "model.pt")
-
-
-@pytest.fixture(scope="session")
-def pairs(place):
-    return write_folder(place / "pairs")
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +17,5 @@ def singles(place):
 
 @pytest.fixture(scope="session")
 def trained(place, pairs, backbone):
-    """(finished run, save folder) of four epochs of M-IDPG-PHM on pairs."""
     folder = place / "trained"
     return train(pairs, folder, "--backbone", backbone, "--max-epoch", 4), folder

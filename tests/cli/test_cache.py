@@ -37,8 +37,6 @@ def test_no_cache_without_the_backbone_that_names_it(pairs, tmp_path):
     assert f"--representation-cache is not used: its rows are named by --backbone {backbone}" in checked.output
 
 
-# --- --state-cache ---
-
 LATE = ["--method", "lpt-mppg", "--max-epoch", 3, "--dropout", 0, "--attention-dropout", 0]
 
 
@@ -54,7 +52,6 @@ def same_weights(one, other, tolerance):
 
 @pytest.fixture(scope="module")
 def cached(place, pairs, backbone):
-    """(run, save folder, cache)"""
     folder, cache = place / "cached", place / "states"
     return trained_with(pairs, folder, backbone, "--state-cache", cache), folder, cache
 

@@ -52,7 +52,6 @@ def test_validation_is_of_names(mrpc, checkpoint):
 
 
 def test_training_on_another_order_makes_the_same_model(mrpc, checkpoint, tmp_path):
-    """In every process."""
     states = []
     for name in ("first", "second"):
         start = ["--backbone", mrpc / "model.pt", "--restore-file", checkpoint, "--reset-optimizer"]

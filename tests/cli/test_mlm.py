@@ -1,4 +1,4 @@
-"""--predict-with mlm through the command line: train, resume, validate, predict, and what is refused."""
+"""--predict-with mlm through the command line: train, resume, validate, predict; --prompt-init from words."""
 
 import shutil
 
@@ -71,6 +71,21 @@ def test_a_run(place, tmp_path, data, method):
         load_predictor([checkpoint, checkpoint], device="cpu")
     export(str(checkpoint), tmp_path / "shared", paths=True)
     assert load_predictor(tmp_path / "shared", device="cpu").predict(texts) == read
+
+
+def test_a_prompt_starts_from_words_and_from_labels(place, tmp_path):
+    """On data that says how its text was encoded: GPT-2 numbers printable bytes from '!' on, ids 0 to 3 are special."""
+    table = torch.load(place / "model.pt", weights_only=True)["model"]["encoder.sentence_encoder.embed_tokens.weight"]
+
+    def words(text):
+        return table[[4 + ord(sign) - ord("!") for sign in text]]
+
+    means = torch.stack([words(label).mean(0) for label in ("bad", "good")])
+    usual = ["--backbone", place / "model.pt", "--method", "prompt-tuning", "--max-update", 1, "--lr", 0]
+    for how, text, expected in (("text", "great", words("great")), ("class-labels", "bad|good", means)):
+        train(place / "MR-bin", tmp_path / how, *usual, "--prompt-init", how, "--prompt-init-text", text)
+        rows = saved(tmp_path / how)["model"]["method.table"][0]
+        torch.testing.assert_close(rows[: len(expected)], expected, atol=1e-6, rtol=0)
 
 
 @pytest.fixture(scope="module")

@@ -77,9 +77,8 @@ def test_two_launches_of_torchrun_train_as_one_process(pairs, backbone, tmp_path
     epoch = state["extra_state"]["train_iterator"]["epoch"] + 1
     assert [each.wait(120) for each in launch(epoch)] == [0, 0]
     train(pairs, tmp_path / "one", *given, "--max-epoch", epoch, "--update-freq", 2)
-    one, two = (
-        torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=True)["model"] for name in ("one", "two")
-    )
+    files = (tmp_path / name / "checkpoint_last.pt" for name in ("one", "two"))
+    one, two = (torch.load(file, weights_only=True)["model"] for file in files)
     for name, value in one.items():
         if torch.is_tensor(value) and value.is_floating_point():
             torch.testing.assert_close(two[name], value, atol=1e-6, rtol=1e-5)

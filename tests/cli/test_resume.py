@@ -126,11 +126,7 @@ def test_a_folder_that_another_training_writes_to(pairs, backbone, tmp_path):
     assert not list(tmp_path.glob("*.pt"))
 
 
-# --- a learning rate that is lowered on a plateau ---
-
 SMALL = 1e-5  # with it no accuracy is better than that of the first epoch
-
-
 PLATEAU = ["--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", 0.5]
 
 

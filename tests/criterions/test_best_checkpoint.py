@@ -28,7 +28,6 @@ PEARSON, SPEARMAN, BOTH = "pearson", "spearman", "pearson_and_spearman"
     ],
 )
 def test_scores_of_a_validation(criterion, metric, predicted, targets, score):
-    """With fairseq's own criterion too."""
     report = {"f1": "report_acc_and_f1", "mcc": "report_mcc"}.get(metric, "report_pearson_and_spearman")
     examples = {"ntokens": 9, "nsentences": len(predicted), "sample_size": len(predicted)}
     log = {"loss": 1.0, **examples, "pred": predicted, "targ": targets, report: True}
@@ -44,7 +43,6 @@ def test_predictions_are_told_by_the_names_of_their_classes():
     criterion.fairseqs_reports = ["report_acc_and_f1"]
     for name in ("1", "0"):
         criterion.label_dict.add_symbol(name)
-    found = criterion.logged_columns(
-        torch.tensor([[2.0, 1.0], [2.0, 1.0], [1.0, 2.0]]), {"target": torch.tensor([[0], [1], [0]])}
-    )
+    logits, targets = torch.tensor([[2.0, 1.0], [2.0, 1.0], [1.0, 2.0]]), torch.tensor([[0], [1], [0]])
+    found = criterion.logged_columns(logits, {"target": targets})
     assert (found["pred"], found["targ"]) == ([1, 1, 0], [1, 0, 1])

@@ -5,7 +5,7 @@ import torch
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 
 from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion
-from tests.folders import train, validate, write_backbone, write_folder
+from tests.folders import train, validate
 from tests.helpers import pair_batch, prompted, tiny_model
 
 OURS = ["--criterion", "sentence_prediction_idpg"]
@@ -26,11 +26,7 @@ def gradients(kind, **options):
     model = tiny_model(dropout=0.0, attention_dropout=0.0, **options).train()
     tokens = pair_batch()
     extra = vars(prompted(tokens, 0, model.prompt_length)) if model.prompt_length else {}
-    sample = {
-        "net_input": {"src_tokens": tokens, **extra},
-        "target": torch.tensor([0, 1, 1]),
-        "ntokens": tokens.numel(),
-    }
+    sample = {"net_input": {"src_tokens": tokens, **extra}, "target": torch.tensor([0, 1, 1]), "ntokens": 9}
     loss, _, log = criterion_of(kind)(model, sample)
     loss.backward()
     return loss.detach(), log, {name: p.grad for name, p in model.method.named_parameters()}
@@ -47,19 +43,12 @@ def test_the_gradient_is_that_of_both(method):
     assert {name.rpartition(".")[2] for name in differing} == {"router"}
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("extra")
-    return write_folder(folder / "data"), write_backbone(folder / "model.pt")
-
-
-def test_command_line(place, tmp_path):
-    data, backbone = place
+def test_command_line(pairs, backbone, tmp_path):
     options = ["--backbone", backbone, *BALANCE, "--max-epoch", 2]
-    line = train(data, tmp_path, *options, without="--phm-n", succeed=False).last_line
+    line = train(pairs, tmp_path, *options, without="--phm-n", succeed=False).last_line
     assert "--smop-balance 0.5" in line and "--criterion sentence_prediction_idpg" in line
-    trained = train(data, tmp_path, *options, *OURS, without="--phm-n")
+    trained = train(pairs, tmp_path, *options, *OURS, without="--phm-n")
     assert all(0.5 <= value <= 2 for value in trained.log("train_method_loss")) and trained.log("train_method_loss")
     assert not trained.log("valid_method_loss")
-    checked = validate(data, tmp_path / "checkpoint_last.pt")  # with fairseq's criterion: nothing is trained
+    checked = validate(pairs, tmp_path / "checkpoint_last.pt")  # with fairseq's criterion: nothing is trained
     assert checked.log("valid_loss") == pytest.approx(trained.log("valid_loss")[-1:], abs=1e-3)

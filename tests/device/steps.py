@@ -34,13 +34,7 @@ OF_PRESETS: dict[str, dict[str, Any]] = {
     "attempt": {"prompt_length": ROWS, "sources": 2},
     "adamix": OURS,
 }
-SECTIONS = {
-    "task": "task",
-    "common": "common",
-    "groups": "optimizer",
-    "optimization": "optimization",
-    "reports": "criterion",
-}
+SECTIONS = {name: name for name in ("task", "common", "optimization")} | {"groups": "optimizer", "reports": "criterion"}
 
 
 def write_place(place: Path) -> Path:

@@ -23,13 +23,9 @@ def test_which_passes_can_be_recorded(place, case):
 )
 def test_a_longer_batch_has_the_same_logits(place, entry):
     trainer = started(place, **entry)
-    model, given = (
-        trainer.model.eval(),
-        dict(batch(trainer)["net_input"], classification_head_name="sentence_classification_head"),
-    )
-    tensors = {
-        name: value for name, value in given.items() if isinstance(value, torch.Tensor) and name != "src_lengths"
-    }
+    model, given = trainer.model.eval(), batch(trainer)["net_input"]
+    tensors = {name: value for name, value in given.items() if torch.is_tensor(value) and name != "src_lengths"}
+    given = dict(given, classification_head_name="sentence_classification_head")
     longer = lengthened(tensors, pad=1)
     assert longer.get("prompted_tokens", longer["src_tokens"]).size(1) % BUCKET == 0
     assert longer["src_tokens"].size(1) > tensors["src_tokens"].size(1)

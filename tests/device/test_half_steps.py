@@ -56,7 +56,6 @@ def of(place, preset, common):
 
 @functools.cache
 def exact_losses(place, preset) -> list[float]:
-    """Of two steps in float32."""
     trainer = of(place, preset, {})
     samples = batch(trainer)
     return [step(trainer, samples)["loss"] for _ in range(2)]

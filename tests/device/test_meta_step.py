@@ -29,7 +29,6 @@ FLAT = mock.patch("torch.cuda.current_device", lambda: None)  # fp16_optimizer.p
 
 
 def watched(trainer, samples=None):
-    """What one update was seen to do."""
     watch = Watch(trainer.device, ASKED)
     step(trainer, batch(trainer) if samples is None else samples, watch)
     return watch
@@ -63,10 +62,8 @@ def test_what_a_step_waits_for(place):
     """One number, and others that are there once it is: none of them before the last gradient."""
     before = ["fairseq_idpg/divergence.py clip_grad_norm", "fairseq/trainer.py train_step"]
     after = ["fairseq/trainer.py _reduce_and_log_stats", *["fairseq/logging/meters.py safe_round"] * 3]
-    scaled = [
-        "fairseq/optim/fp16_optimizer.py clip_grad_norm",
-        *["fairseq/optim/dynamic_loss_scaler.py check_overflow"] * 2,
-    ]
+    scaled = ["fairseq/optim/fp16_optimizer.py clip_grad_norm"]
+    scaled += ["fairseq/optim/dynamic_loss_scaler.py check_overflow"] * 2
     for precision, expected in (({}, []), (FP16, scaled)):
         watch = watched(started(place, device="meta", common=precision, **IDPG))
         assert sorted(watch.reads.elements()) == sorted((who, NUMBER) for who in [*before, *after, *expected])

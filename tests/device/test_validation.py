@@ -18,7 +18,6 @@ CRITERIA = ["sentence_prediction", "sentence_prediction_idpg"]
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory):
-    """Pairs that answer questions with texts."""
     folder = write_folder(tmp_path_factory.mktemp("validation") / "pairs", splits={"train": 8, "valid": 4})
     return str(write_questions(folder, "valid", [0, 1, 1, 0], [0.5, 0, 1, 0.25]))
 

@@ -101,5 +101,4 @@ class Watch(TorchDispatchMode):
 
 
 def devices(values: Any) -> set[torch.device]:
-    """Of all tensors among some values."""
     return {leaf.device for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)}

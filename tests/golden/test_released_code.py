@@ -23,7 +23,6 @@ from tests.helpers import PAD, prompted
 
 GOLDEN = Path(os.environ.get("GOLDEN_DIR") or Path(__file__).parents[3] / "shared" / "golden")
 CASES = sorted(p.stem for p in GOLDEN.glob("*.npz"))
-
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason="golden numbers of the released code are not here")
 
 

@@ -35,7 +35,6 @@ def enlarge(backbone: Path, factor: float = 10) -> None:
 
 
 def texts(count: int, parts: int, seed: int) -> list[tuple[str, ...]]:
-    """Short sentences of different lengths."""
     draw = random.Random(seed)
     return [tuple(" ".join(draw.choices(WORDS, k=draw.randint(1, 4))) for _ in range(parts)) for _ in range(count)]
 
@@ -56,7 +55,6 @@ def write_texts(path: Path, kind: str, seed: int) -> Path:
 
 
 def make_folder(place: Path, kind: str, *options: object) -> Path:
-    """The binarized folder of a kind of texts."""
     files = [f"{split}={write_texts(place / f'{kind}-{split}.tsv', kind, i)}" for i, split in enumerate(SPLITS)]
     columns = [str(number + 1) for number in range(KINDS[kind])]
     scores = ["--regression", "5"] if kind == "scores" else []
@@ -76,7 +74,6 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def folders(place):
-    """{kind: binarized folder}."""
     return {kind: make_folder(place, kind) for kind in KINDS}
 
 
@@ -97,7 +94,6 @@ def trained(place, folders):
 
 @pytest.fixture(scope="session")
 def idpg(trained):
-    """kind -> checkpoint of M-IDPG-PHM."""
     return lambda kind: trained(kind, "m-idpg-phm", "--prompt-length", 3)
 
 

@@ -161,8 +161,6 @@ def same_but_for(folder, change) -> None:
 
 
 def at(*keys, value):
-    """Sets a value somewhere in ``config.json``."""
-
     def change(config):
         for key in keys[:-1]:
             config = config[key]
@@ -193,7 +191,6 @@ def test_a_hostile_configuration(name, shared_copy):
 
 
 def test_a_damaged_configuration(shared_copy):
-    """See tests/test_readers.py for damage of other kinds."""
     for text in ('{"format": 1, "format": 1}', "[" * 100_000, " " * 1_000_001):
         (shared_copy / "config.json").write_text(text)
         with pytest.raises(InputError, match="config.json"):

@@ -22,12 +22,9 @@ def moved(place, folders, tmp_path):
     """A checkpoint of a run whose data and encoder are no longer where they were, in a folder with a backbone."""
     old = tmp_path / "old"
     shutil.copytree(place / "vocab", old / "vocab")
-    checkpoint = write_checkpoint(
-        tmp_path / "run" / "x.pt",
-        make_folder(old, "singles"),
-        shutil.copyfile(place / "backbone" / "model.pt", tmp_path / "model.pt"),
-        *("--method", "prompt-tuning"),
-    )
+    backbone = shutil.copyfile(place / "backbone" / "model.pt", tmp_path / "model.pt")
+    data, tuning = make_folder(old, "singles"), ["--method", "prompt-tuning"]
+    checkpoint = write_checkpoint(tmp_path / "run" / "x.pt", data, backbone, *tuning)
     shutil.rmtree(old)
     return checkpoint
 

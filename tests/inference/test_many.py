@@ -28,8 +28,6 @@ MIXED = {  # name: options; different lengths and positions, M(x) of every kind,
 
 @pytest.fixture(scope="module")
 def saved(place, folders):
-    """(kind of texts, name, options) -> checkpoint."""
-
     def write(kind: str, name: str, *options: object, backbone=None):
         path = place / "many" / kind / f"{name.replace(' ', '-')}.pt"
         if not path.exists():
@@ -52,7 +50,6 @@ def many(mixed, vectors):
 
 
 def values(predictions) -> np.ndarray:
-    """Probabilities, or the score."""
     return np.array([list(p.probabilities.values()) or [p.score] for p in predictions])
 
 

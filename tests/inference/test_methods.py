@@ -1,7 +1,5 @@
 """Every method reads sentences: as on a folder, in several threads, by fairseq's own interface, and shared."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

@@ -27,13 +27,12 @@ def world(tmp_path_factory):
     folders["SUBJ"] = of_task(renamed(folders["SST-2"], place / "subj", same), "SUBJ")
     folders["mine"] = of_task(renamed(folders["SST-2"], place / "mine", {"0": "bad", "1": "good"}), "mine")
     backbone = write_backbone(place / "model.pt")
-    learned = ["--backbone", backbone, "--max-epoch", 20, "--lr", "1e-2", "--no-freeze-backbone"]
+    learned = ["--backbone", backbone, "--max-epoch", 10, "--lr", "1e-2", "--no-freeze-backbone"]
     train(folders["SST-2"], place / "run", *learned, without="--separator-token")
     return folders, backbone, place / "run" / "checkpoint_best.pt"
 
 
 def answers(world, task, out):
-    """The class that each line of the predictions names."""
     folders, _, checkpoint = world
     predict.main([str(folders[task]), "--path", str(checkpoint), "--split", "valid", "--out", str(out), "--cpu"])
     return [line.split("\t")[0] for line in out.read_text().splitlines()]
@@ -42,16 +41,6 @@ def answers(world, task, out):
 def gold(folder):
     data = DataFolder(folder)
     return [data.label_names[number] for number in data.classes("valid")]
-
-
-def test_labels_in_another_order_are_the_same_answers(world, tmp_path):
-    own, other = (answers(world, task, tmp_path / task) for task in ("SST-2", "CR"))
-    assert own == other and set(own) == {"0", "1"}
-    assert DataFolder(world[0]["CR"]).label_names == DataFolder(world[0]["SST-2"]).label_names[::-1]
-    right = np.mean([answer == label for answer, label in zip(other, gold(world[0]["CR"]))])
-    assert 0.5 < right < 1  # by their numbers 1 - right
-    said = validate(world[0]["CR"], world[2], "--valid-subset", "valid", without="--separator-token")
-    assert said.log("valid_accuracy")[-1] == pytest.approx(100 * right)
 
 
 @pytest.mark.parametrize("task", ["SUBJ", "mine"])
@@ -70,6 +59,7 @@ def test_a_training_that_goes_on_takes_the_classes_along_by_meaning(world, tmp_p
     start = ["--backbone", backbone, "--finetune-from-model", checkpoint, "--no-freeze-backbone"]
     start += ["--max-epoch", 1, "--lr", "1e-12"]
     kept = answers(world, "CR", tmp_path / "before")
+    assert set(kept) == {"0", "1"}
     right = np.mean([answer == label for answer, label in zip(kept, gold(folders["CR"]))])
     for task in ("CR", "SUBJ"):
         done = train(folders[task], tmp_path / task, *start, without="--separator-token")

@@ -90,7 +90,6 @@ def test_features_are_those_of_whoever_asked(idpg):
 
 
 def rows_of(found, layer: int = 0) -> torch.Tensor:
-    """N x t x d."""
     return torch.stack([torch.stack([row.vector for row in p.prompts if row.layer == layer]) for p in found])
 
 
@@ -131,25 +130,12 @@ def test_rows_belong_to_whoever_asked(place, folders, tmp_path):
     first[0].numpy()[:] = 100  # refused of what has a gradient
     assert torch.equal(torch.stack(second), expected)
     assert torch.equal(model.model.method.table.flatten(0, 1), expected)
-
-
-def test_nearest_words(place, folders, tmp_path):
-    """A row that is a word's embedding resembles this word most."""
-    model = made(place, folders, tmp_path / "x.pt", "--method", "prompt-tuning", "--prompt-length", 2)
-    embeddings = model.model.encoder.sentence_encoder.embed_tokens.weight
-    word = model.text.encode(["Q"])[0][0]
-    with torch.no_grad():
-        model.model.method.table[0, 1] = 2 * embeddings[word]
-    _, row = model.predict([("a", "b")], prompts=True, words=3)[0].prompts
-    assert row.words[0][0] == "'Q'" and abs(row.words[0][1] - 1) < 1e-5
-    assert len(row.words) == 3 and row.words[1][1] < 0.999
     with pytest.raises(InputError, match="words 1000"):
         model.predict([("a", "b")], prompts=True, words=1000)
 
 
 @pytest.fixture(scope="module")
 def data(place):
-    """Entailment pairs made of sentences."""
     raw = place / "raw" / "SST-2"
     raw.mkdir(parents=True)
     for seed, file in enumerate(("train.tsv", "dev.tsv")):
@@ -166,10 +152,8 @@ def test_a_sentence_has_the_class_that_its_description_has(place, data):
     classes = model.predict(sentences)
     pairs = model.predict([(text, EFL_DESCRIPTIONS["SST-2"]["1"]) for text in sentences])
     for of_class, of_pair in zip(classes, pairs):
-        assert set(of_pair.probabilities) == {"entailment", "not_entailment"} and set(of_class.probabilities) == {
-            "0",
-            "1",
-        }
+        assert of_pair.probabilities.keys() == {"entailment", "not_entailment"}
+        assert of_class.probabilities.keys() == {"0", "1"}
         assert of_class.probabilities["1"] == pytest.approx(of_pair.probabilities["entailment"], abs=1e-6)
         assert of_class.label == ("1" if of_pair.label == "entailment" else "0")
         assert isinstance(of_class.text, str)

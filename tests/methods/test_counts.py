@@ -78,7 +78,6 @@ def test_counts_of_the_papers(geometry, name, options, expected):
 
 
 def test_counts_of_joined_methods_add_up():
-    both, *parts = (
-        count_preset("roberta_idpg_large", name).own for name in ("compacter+m-idpg-phm", "compacter", "m-idpg-phm")
-    )
+    names = ("compacter+m-idpg-phm", "compacter", "m-idpg-phm")
+    both, *parts = (count_preset("roberta_idpg_large", name).own for name in names)
     assert both == sum(parts)

@@ -33,7 +33,6 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def data(pairs, tmp_path_factory):
-    """Pairs with word vectors."""
     folder = shutil.copytree(pairs, tmp_path_factory.mktemp("presets") / "pairs")
     write_vectors(folder)
     return folder

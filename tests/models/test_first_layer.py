@@ -10,7 +10,6 @@ HIGH = {"prompt_layers": "2,3"}
 LATE = {"prompt_insertion": "late", **HIGH}
 IDPG = {"method": "m-idpg-phm", "phm_n": 4, **LATE}
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
-
 BEGINNINGS = [  # (options, k)
     ({"method": "lpt-mppg", **HIGH}, 2),
     ({"method": "lpt-naive", "prompt_layers": "3"}, 3),

@@ -6,7 +6,7 @@ import torch
 from fairseq_idpg.models.heads import load_head
 from fairseq_idpg.saving.record import KeptRecord, Record
 from preprocess.errors import InputError
-from tests.folders import train, write_backbone, write_folder
+from tests.folders import train
 from tests.helpers import tiny_model
 
 NAME = "sentence_classification_head"
@@ -14,13 +14,12 @@ HEAD = f"classification_heads.{NAME}."
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(pairs, backbone, tmp_path_factory):
     """``first``: a training; ``mnli.pt``: a checkpoint of fairseq's own with one head, of another name."""
     folder = tmp_path_factory.mktemp("head")
-    write_backbone(folder / "model.pt")
-    write_folder(folder / "two")
-    train(folder / "two", folder / "first", "--backbone", folder / "model.pt", "--max-update", 3)
-    state = torch.load(folder / "model.pt", weights_only=True)
+    train(pairs, folder / "first", "--backbone", backbone, "--max-update", 3)
+    state = torch.load(backbone, weights_only=True)
+    torch.save(state, folder / "model.pt")
     head = tiny_model(method="head-only").classification_heads[NAME].state_dict()
     state["model"].update({f"classification_heads.mnli.{name}": value for name, value in head.items()})
     torch.save(state, folder / "mnli.pt")
@@ -31,10 +30,9 @@ def tensors(path):
     return torch.load(path, weights_only=True)["model"]
 
 
-def test_a_training_starts_from_the_saved_head(place, tmp_path):
+def test_a_training_starts_from_the_saved_head(place, pairs, backbone, tmp_path):
     checkpoint = place / "first" / "checkpoint_last.pt"
-    options = ["--backbone", place / "model.pt", "--lr", 0, "--max-update", 1, "--head-init-from", checkpoint]
-    train(place / "two", tmp_path, *options)
+    train(pairs, tmp_path, "--backbone", backbone, "--lr", 0, "--max-update", 1, "--head-init-from", checkpoint)
     before, after = tensors(checkpoint), tensors(tmp_path / "checkpoint_last.pt")
     names = [name for name in before if name.startswith(HEAD)]
     assert len(names) == 4 and all(torch.equal(before[name], after[name]) for name in names)

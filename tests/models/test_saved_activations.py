@@ -10,7 +10,6 @@ from .started import behaviour, made, usual
 
 
 def kept(model: torch.nn.Module, tokens: torch.Tensor) -> list[torch.Tensor]:
-    """What the forward pass keeps for the backward pass."""
     found: list[torch.Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: found.append(tensor) or tensor, lambda tensor: tensor):
         logits(model, tokens)

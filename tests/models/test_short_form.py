@@ -11,7 +11,6 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.names import TASK
 from fairseq_idpg.training.arguments import check_arguments
 from tests.folders import SIZE, write_backbone, write_folder
-from tests.in_process import call
 
 ADAM = ["--optimizer=adam", "--adam-betas=(0.9, 0.98)", "--adam-eps=1e-6", "--weight-decay=0.1"]
 TOKENS = ["--init-token=0", "--separator-token=2", "--max-positions=64"]
@@ -70,11 +69,3 @@ def test_a_rate_has_no_default(files: list[str]):
     typed = [name for name in files if name not in ("--lr", "1e-3")]
     with pytest.raises(InputError, match="--lr"):
         check_arguments(options.parse_args_and_arch(options.get_training_parser(), typed))
-
-
-def test_trains_and_validates(files: list[str]):
-    write_folder(Path(files[0]))
-    assert call("train", [*files, "--phm-n=4", "--max-epoch=1", "--cpu"])[0] == 0
-    common = [*files[:5], "--cpu", "--path", str(Path(files[-1], "checkpoint_best.pt"))]
-    status, output = call("validate", common)
-    assert status == 0 and "accuracy" in output

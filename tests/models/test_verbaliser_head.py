@@ -18,14 +18,8 @@ from tests.helpers import enlarge, pair_batch, prompted, stock_twin, tiny_model
 NAME = "sentence_classification_head"
 WORDS = [17, 9]
 MASK_INDEX = torch.tensor([3, 1, 5])
-METHODS = {
-    "m-idpg-phm": {"phm_n": 4},
-    "p-tuning-v2-kv": {},
-    "lpt-npg": {},
-    "dept": {"words_length": 8},
-    "lora": {},
-    "prompt-tuning+adapter": {},
-}
+METHODS = dict.fromkeys(("p-tuning-v2-kv", "lpt-npg", "lora", "prompt-tuning+adapter"), {})
+METHODS |= {"m-idpg-phm": {"phm_n": 4}, "dept": {"words_length": 8}}
 
 
 def made(method="prompt-tuning", loss="vocabulary", **options):
@@ -81,14 +75,10 @@ def test_every_method_is_trained_through_it(method, position):
     assert {name.split(".")[0] for name, _ in model.named_parameters()} == {"encoder", "method"}
 
 
-class Task:
-    label_dictionary = None
-
-
 def criterion():
     cfg = SimpleNamespace(classification_head_name=NAME, regression_target=False)
     reports = dict.fromkeys(("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman"), False)
-    return SentencePredictionCriterion(SimpleNamespace(**vars(cfg), **reports), Task())
+    return SentencePredictionCriterion(SimpleNamespace(**vars(cfg), **reports), SimpleNamespace(label_dictionary=None))
 
 
 def test_the_loss_over_the_vocabulary():
@@ -123,15 +113,12 @@ def backbone(change=lambda weights: None):
     return Backbone("FILE", {}, weights, partial(weights_digest, weights))
 
 
-def of_its_own(weights):
-    weights[f"{LM_HEAD}weight"] = weights[f"{LM_HEAD}weight"] + 1
-
-
 def test_the_backbone_must_have_an_lm_head():
     """Over the encoder's own word embeddings, which may stand there a second time or not."""
     made().load_backbone(backbone())
     made().load_backbone(backbone(lambda weights: weights.pop(f"{LM_HEAD}weight")))
-    for change in (lambda weights: weights.pop(f"{LM_HEAD}bias"), of_its_own):
+    of_its_own = {f"{LM_HEAD}weight": backbone().weights[f"{LM_HEAD}weight"] + 1}
+    for change in (lambda weights: weights.pop(f"{LM_HEAD}bias"), lambda weights: weights.update(of_its_own)):
         with pytest.raises(InputError, match="^--predict-with mlm: .* FILE "):
             made().load_backbone(backbone(change))
         other = tiny_model(method="prompt-tuning")

@@ -1,4 +1,4 @@
-"""Half precision: a run that was stopped and resumed goes on bit for bit, with fairseq's own optimizers."""
+"""Half precision and --amp: a run that was stopped and resumed goes on bit for bit, with fairseq's own optimizers."""
 
 import copy
 import io
@@ -8,6 +8,7 @@ import pytest
 import torch
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.optim.adam import FairseqAdamConfig
+from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from omegaconf import OmegaConf
 
 from fairseq_idpg.optim.grouped_adam import GroupedAdamConfig
 from fairseq_idpg.optim.half_precision import KeptHalfPrecision, float32_weights
+from fairseq_idpg.training.fairseq_patches import bind_optimizer
 
 SHAPES = [(3, 4), (5,), (2, 1, 3), (1,)]
 CPU = mock.patch("torch.cuda.current_device", lambda: None)  # the only line of flat fp16 that asks for a GPU
@@ -30,7 +32,6 @@ def config(kind="adam", **common):
 
 
 def carried(state):
-    """What comes back from a file."""
     file = io.BytesIO()
     torch.save(state, file)
     file.seek(0)
@@ -70,14 +71,8 @@ class Run:
             self.optimizer.zero_grad()
 
     def checkpoint(self):
-        return carried(
-            {
-                "model": [parameter.detach().float() for parameter in self.parameters],
-                "optimizer": self.optimizer.state_dict(),
-                "updates": self.updates,
-                "section": self.section.state_dict(),
-            }
-        )
+        state = {"optimizer": self.optimizer.state_dict(), "section": self.section.state_dict()}
+        return carried({**state, "model": [p.detach().float() for p in self.parameters], "updates": self.updates})
 
     def everything(self):
         return everything(self.optimizer, self.parameters)
@@ -151,21 +146,17 @@ def stopped():
     return run, (cfg, dtype, made)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda state: state["model"][0].add_(1),
-        lambda state: state["section"]["weights"].reverse(),
-        lambda state: state["section"].pop("weights"),
-    ],
-)
-def test_weights_that_are_not_the_models_are_left_aside(stopped, change, caplog):
+def test_weights_that_are_not_the_models_are_left_aside(stopped, caplog):
     run, how = stopped
-    checkpoint = run.checkpoint()
-    change(checkpoint)
-    resumed = Run(*how, checkpoint)
-    assert resumed.goes_on(resumed.updates)
-    assert "the checkpoint lacks float32 weights for this precision" in caplog.text
+    others, reversed_, without = (run.checkpoint() for _ in range(3))
+    others["model"][0].add_(1)
+    reversed_["section"]["weights"].reverse()
+    del without["section"]["weights"]
+    for checkpoint in (others, reversed_, without):
+        caplog.clear()
+        resumed = Run(*how, checkpoint)
+        assert resumed.goes_on(resumed.updates)
+        assert "the checkpoint lacks float32 weights for this precision" in caplog.text
 
 
 def test_a_reset_optimizer_starts_from_the_weights_of_the_file(stopped, caplog):
@@ -189,3 +180,52 @@ def test_nothing_is_kept_without_the_optimizers_state(stopped):
     section = KeptHalfPrecision(saved=False)
     section.before_step(run.optimizer, 0)
     assert section.state_dict() == {}
+
+
+IN_AMP = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:torch.cuda.amp.GradScaler is enabled")
+
+
+def amp_of(values, kind="adam", **options):
+    parameter = torch.nn.Parameter(torch.tensor(values))
+    parameter.param_group = "method/weight"
+    optimizer = AMPOptimizer.build_optimizer(config(kind, amp=True), [parameter])
+    optimizer._grad_scaler = torch.amp.GradScaler("cpu", **options)
+    bind_optimizer(optimizer)
+    return optimizer, parameter
+
+
+def amp_step(optimizer, parameter, factor=1.0):
+    optimizer.zero_grad()
+    optimizer.backward((parameter * factor).sum())
+    optimizer.clip_grad_norm(0.0)
+    optimizer.step()
+
+
+@IN_AMP
+def test_amp_keeps_its_scale(caplog):
+    options = {"init_scale": 64.0, "growth_interval": 3}
+    whole, section = amp_of([1.0, 1.0], **options), KeptHalfPrecision()
+    section.before_step(whole[0], 0)
+    for factor in (1.0, float("inf"), 1.0, 1.0):
+        amp_step(*whole, factor)
+    resumed, restored = amp_of([1.0, 1.0], **options), KeptHalfPrecision()
+    restored.load_state_dict(carried(section.state_dict()))
+    restored.before_step(resumed[0], 4)
+    for _ in range(3):
+        assert resumed[0].scaler.state_dict() == whole[0].scaler.state_dict()
+        amp_step(*whole), amp_step(*resumed)
+    assert whole[0].scaler.get_scale() == 64.0 and "the checkpoint lacks" not in caplog.text
+    KeptHalfPrecision().before_step(amp_of([1.0])[0], 4)
+    assert "lacks loss scaler's counters" in caplog.text
+
+
+@IN_AMP
+@pytest.mark.parametrize("scale", [1.0, 2.0**20])
+@pytest.mark.parametrize("kind", ["adam", "grouped_adam"])
+def test_an_update_does_not_depend_on_the_scale(scale, kind):
+    optimizer, parameter = amp_of([1.0, -2.0], kind, init_scale=scale)
+    amp_step(optimizer, parameter, torch.tensor([1e-3, 1e-6]))
+    assert torch.allclose(parameter.grad, torch.tensor([1e-3, 1e-6]), rtol=1e-4)
+    before = parameter.detach().clone()
+    amp_step(optimizer, parameter, float("inf"))
+    assert torch.equal(parameter, before) and optimizer.scaler.get_scale() == scale / 2

@@ -83,7 +83,5 @@ def install_hub(monkeypatch, load_dataset, version="4.0.0"):
 
 
 class FakeDataset(list):
-    """Rows as `datasets` gives them."""
-
     column_names = ["text", "label"]
     _fingerprint = "abc"

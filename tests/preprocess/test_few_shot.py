@@ -23,7 +23,6 @@ KINDS = {"pairs": {"classes": CLASSES}, "scores": {"pairs": False, "regression":
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """{kind: folder}, read-only for the tests."""
     root = tmp_path_factory.mktemp("sources")
     return {
         kind: DataFolder(write_folder(root / f"{kind}-bin", splits=SPLITS, **options))
@@ -36,7 +35,6 @@ def contents(folder):
 
 
 def columns_of(data, split):
-    """The ids of each sentence, and the labels."""
     labels = data.targets(split) if data.regression else data.classes(split).tolist()
     rows = [data.rows(part, split) for part in data.inputs]
     return [*([part[i].tolist() for i in range(len(part))] for part in rows), labels]

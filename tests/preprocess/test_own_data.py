@@ -21,6 +21,7 @@ READ = [  # a file, options, the texts, the labels or scores, lines that are ski
     ("x.csv", 'text,label\r\n"two\r\nlines",a\r\nnext,b\r\n', TEXT, ["two\nlines", "next"], ["a", "b"], []),
     ("x.csv", 'text, label\n"one, two", a\n"a ""b""", b\n', TEXT, ["one, two", 'a "b"'], ["a", "b"], []),
     ("x.csv", '1, "one, two"\n0, "three, four"\n', BEHIND, ["one, two", "three, four"], ["1", "0"], []),
+    ("x.csv", 'text,label\nfine,1\n"so" it is,0\nbad,0\n', TEXT, ["fine", "bad"], ["1", "0"], [3]),
     ("x.tsv.gz", gzip.compress(b"a\tone\nb\ttwo\n", mtime=0), BEHIND, ["one", "two"], ["a", "b"], []),
     ("x.tsv", "".join("\t".join(row) + "\n" for row in MORE), BY_NUMBER, ["good", "bad"], ["1", "0"], [3, 4]),
     ("x.tsv", '\ufefftext\tlabel\r\n  "a" \u00e9  \t1\r\n\t0\r\n', TEXT, ['"a" \u00e9', ""], ["1", "0"], []),

@@ -33,7 +33,6 @@ def several(files, *options):
 
 
 def raw(task, files, *options):
-    """Published files of a task."""
     return [task, "--raw", "RAW", *options], files
 
 

@@ -1,4 +1,4 @@
-"""Rows that are left out are counted, told of, and keep their places; no file makes memory grow or a reader fail."""
+"""Rows that are left out are counted, told of, and keep their places; no file makes memory grow."""
 
 import gzip
 import subprocess
@@ -6,14 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from preprocess.data_folder import DataFolder
-from preprocess.errors import InputError
-from preprocess.readers import LAYOUTS, RECORDS, Columns, Row
-from preprocess.sources import Source
-from preprocess.tasks import FOLDERS
 from tests.preprocess.commands import run
 
 SIGNS = {"tsv": "\t", "csv": ",", "jsonl": ""}
@@ -56,37 +50,6 @@ def test_empty_lines_keep_their_places(kind, commands):
     assert data.left_out("test") == [(1, first), (1, first + 1), (2, first + 3)]
 
 
-FIELDS = {"tsv": Columns(["a", "b"], "label", True), "csv": Columns(["a", "b"], "label", True)}
-FIELDS.update(dict.fromkeys(RECORDS, Columns(["a", "b"], "label", False)))
-FIELDS["csv-with-quotes"] = FIELDS[FOLDERS] = Columns((1,), 0, False)
-PIECES = [
-    *("a", "b", "label", ",", "\t", "\n", "\r\n", '"', "{", "}", ":", "\u00e9", "[1]", " "),
-    '{"a": "x", "b": "y", "label": 1}',
-    '{"text": "a b", "target": {"span1_text": "a", "span2_text": "b", "span2_index": 1}, "label": true}',
-    '{"passage": {"text": "a b", "entities": [{"start": 0, "end": 1}]}, "qas": [{"query": "@placeholder"}]}',
-]
-
-
-@pytest.mark.parametrize("layout", list(LAYOUTS))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(content=st.one_of(st.binary(), st.lists(st.sampled_from(PIECES)).map(lambda parts: "".join(parts).encode())))
-def test_readers_survive_anything(layout, content, tmp_path):
-    """Rows of the right shape, or a InputError; every other exception is a bug."""
-    path = tmp_path / "fuzz"
-    path.write_bytes(b"a\tb\tlabel\n" * (layout == "tsv") + b"a,b,label\n" * (layout == "csv") + content)
-    columns = FIELDS[layout]
-    source = Source.file(path)
-    try:
-        items = list(LAYOUTS[layout](source.lines(), columns, source.name))
-    except InputError as error:
-        assert "fuzz" in str(error)
-        return
-    for row in (item for item in items if isinstance(item, Row)):
-        assert row.line >= 1 and len(row.texts) in (1, 2) and all(isinstance(text, str) for text in row.texts)
-        assert row.label is None or isinstance(row.label, str)
-        "".join(row.texts).encode("utf-8")
-
-
 FILL = "ab " * (1 << 18)  # 768 KiB
 MEMORY = """
 import sys
@@ -101,11 +64,11 @@ finally:
 @pytest.mark.parametrize(
     ("name", "parts", "line"),
     [
-        ("t.tsv.gz", ["text\tlabel\n", *[FILL] * 80, "\t1\n"], 2),  # a line
-        ("t.csv.gz", ["text,label\n", '"', *["a b\n" * (1 << 18)] * 100], 2),  # a field of many lines
-        ("t.csv.gz", ["text,label\n", '"\n', *['x","x\n' * (1 << 18)] * 100], 2),  # a row of many fields
-        ("t.tsv.gz", ["text\tlabel\n", *["\n" * (1 << 20)] * 100], 1_000_002),  # lines that are malformed
-        ("t.tsv.gz", ["text\tlabel\n", *[f"{FILL}\t1\n"] * 60], None),  # examples of the longest
+        ("t.tsv.gz", ["text\tlabel\n", *[FILL] * 40, "\t1\n"], 2),  # a line
+        ("t.csv.gz", ["text,label\n", '"', *["a b\n" * (1 << 18)] * 32], 2),  # a field of many lines
+        ("t.csv.gz", ["text,label\n", '"\n', *['x","x\n' * (1 << 18)] * 32], 2),  # a row of many fields
+        ("t.tsv.gz", ["text\tlabel\n", *["\n" * (1 << 20)] * 32], 1_000_002),  # lines that are malformed
+        ("t.tsv.gz", ["text\tlabel\n", *[f"{FILL}\t1\n"] * 40], None),  # examples of the longest
     ],
 )
 def test_memory_does_not_grow_with_what_an_archive_unpacks_to(name, parts, line, commands):

@@ -57,9 +57,8 @@ def test_choices_as_jiant_makes_them(examples):
             best[number] = row
     found = scores.chosen(Questions(question), likely)
     assert sorted(np.flatnonzero(found)) == sorted(best.values())
-    assert scores.choice_accuracy(found, targets)["choice_accuracy"] == pytest.approx(
-        mean(float(targets[row]) for row in best.values())
-    )
+    right = mean(float(targets[row]) for row in best.values())
+    assert scores.choice_accuracy(found, targets)["choice_accuracy"] == pytest.approx(right)
 
 
 def official(text):

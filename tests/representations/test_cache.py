@@ -46,7 +46,6 @@ def counting(calls, fail_after=None):
 
 
 def filled(folder):
-    """(the rows, what they were made from)."""
     RepresentationCache(str(folder), key()).fill(encode, batches())
     return folder / f"{key().name}.npy", folder / f"{key().name}.json"
 
@@ -79,14 +78,10 @@ def test_after_a_kill_all_is_computed_again(tmp_path):
     np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
 
 
-def put_a_pipe(path):
-    put_no_file(path, "pipe")
-
-
 @pytest.mark.parametrize("which", ["npy", "json"])
 def test_what_is_no_file_is_refused(tmp_path, which):
     path, about = filled(tmp_path)
-    put_a_pipe(path if which == "npy" else about)
+    put_no_file(path if which == "npy" else about, "pipe")
     with ends_soon(), pytest.raises(InputError, match=f"^--representation-cache: {path}"):
         reopened(tmp_path)
 
@@ -121,14 +116,11 @@ def test_several_processes_fill_it_once(tmp_path):
     np.testing.assert_array_equal(reopened(tmp_path), TRUE.numpy())
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({"backbone": "c"}, {"tokens": "u"}, {"kind": "token-mean"}, {"rows": 24}, {"width": 7}, {"dtype": "float16"}),
-        {"precision": "bfloat16"},
-    ],
-    ids=str,
-)
+OTHERS = {"backbone": "c", "tokens": "u", "kind": "token-mean", "rows": 24, "width": 7, "dtype": "float16"}
+OTHERS["precision"] = "bfloat16"
+
+
+@pytest.mark.parametrize("change", [{name: value} for name, value in OTHERS.items()], ids=str)
 def test_anything_else_has_another_name(tmp_path, change):
     filled(tmp_path)
     assert not RepresentationCache(str(tmp_path), key(**change)).complete

@@ -54,8 +54,6 @@ def test_states_come_back_in_batches(tmp_path, precision, rounded):
             assert not states[len(expected) :, place].any()
 
 
-# --- who may keep them ---------------------------------------------------------------------------
-
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 
 
@@ -144,15 +142,8 @@ def test_what_the_name_depends_on(folder, tmp_path):
     assert name(model_at(2, generator_hidden_size=7)) == usual == name(model_at(2, generator_input="last"))
     other = model_at(2)
     other.backbone_fingerprint[0] = 1
-    names = [
-        usual,
-        name(model_at(1)),
-        name(other),
-        name(model_at(2, activation_fn="relu")),
-        name(model_at(2, layer_norm_eps=1e-12)),
-        name(model_at(2), state_cache_dtype="float16"),
-        name(model_at(2), swap_pairs="append"),
-        name(model_at(2), separator_token=None),
-        name(model_at(2), data=write_folder(tmp_path / "other", longest=11)),
-    ]
+    models = [model_at(1), other, model_at(2, activation_fn="relu"), model_at(2, layer_norm_eps=1e-12)]
+    changes = [{"state_cache_dtype": "float16"}, {"swap_pairs": "append"}, {"separator_token": None}]
+    changes.append({"data": write_folder(tmp_path / "other", longest=11)})
+    names = [usual, *map(name, models), *(name(model_at(2), **change) for change in changes)]
     assert len(set(names)) == len(names)

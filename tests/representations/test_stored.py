@@ -15,20 +15,14 @@ from tests.helpers import tiny_model
 
 
 def options(folder=None, shorten_method="none"):
-    return SimpleNamespace(
-        representation_cache=folder, representation_cache_dtype="float32", shorten_method=shorten_method
-    )
+    cache = {"representation_cache": folder, "representation_cache_dtype": "float32"}
+    return SimpleNamespace(**cache, shorten_method=shorten_method)
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     folder = write_folder(tmp_path_factory.mktemp("data") / "a")
     return SplitText(str(folder), "valid", ["input0", "input1"], False, 13, 1, [0, 2, False, np.arange(13)])
-
-
-def test_without_a_cache_m_of_x_is_computed():
-    for method in ("m-idpg-phm", "prompt-tuning", "head-only"):
-        assert stored_representations(options(), tiny_model(method=method)) is None
 
 
 @pytest.mark.parametrize("method", [{"method": "lpt-appg", "generator_input": "last"}, {"method": "id-spam"}])

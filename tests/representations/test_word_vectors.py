@@ -34,9 +34,8 @@ def write_vectors(folder: Path, width: int = WIDTH) -> dict[str, np.ndarray]:
 
 def reads_word_vectors(width: int) -> SimpleNamespace:
     """What is asked of a model with --representation glove."""
-    return SimpleNamespace(
-        method=SimpleNamespace(representation=GLOVE), args=SimpleNamespace(representation_width=width)
-    )
+    method, args = SimpleNamespace(representation=GLOVE), SimpleNamespace(representation_width=width)
+    return SimpleNamespace(method=method, args=args)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Published records: what a report needs, and nothing of the machine."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

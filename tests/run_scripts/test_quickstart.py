@@ -1,7 +1,5 @@
 """The quick start without its downloads and trainings: reviews, steps, one run. README's test runs it for real."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import tarfile

@@ -10,7 +10,6 @@ from tests.folders import renamed, write_backbone, write_folder
 from tests.run_scripts.tiny import FLAGS, IDPG, OPTIONS
 
 WITHOUT_LAYERS = {name: value for name, value in OPTIONS.items() if name != "encoder-layers"}
-
 KEYS = [  # keys of a sweep's file, what its line names
     # keys and values
     ({"taks": ["RTE"]}, "taks is unknown: did you mean tasks?"),

@@ -56,7 +56,6 @@ def test_text_of_a_file(file, numbers, answers, text):
 
 
 def says(answers, order):
-    """Predictions of a model with its classes in this order."""
     return SplitPredictions(np.eye(len(order))[[order.index(answer) for answer in answers]], None, list(order))
 
 
@@ -135,7 +134,6 @@ class World:
         main([benchmark, *map(str, given)])
 
     def by_hand(self, task: str, split: str = "test", data: str = "") -> list:
-        """Each seed's answers, by name, of the library's own predictions."""
         said = []
         for run in self.runs(task):
             checkpoint = str(self.results / "runs" / run / "checkpoint_best.pt")
@@ -170,8 +168,6 @@ def small_test_sets(monkeypatch):
 
 @pytest.fixture
 def refused(world, tmp_path):
-    """The one line of an error; nothing is written."""
-
     def call(*options, **more):
         out = tmp_path / "x.zip"
         with pytest.raises(SystemExit) as stopped:

@@ -1,7 +1,5 @@
 """The scripts: what they call, and a supplementary training as one of them does it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

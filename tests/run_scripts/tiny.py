@@ -29,20 +29,9 @@ class World:
 
     def keys(self, **more: Any) -> dict[str, Any]:
         """Of a sweep of one row on RTE; ``more`` replaces or adds keys."""
-        return {
-            "backbone": str(self.backbone),
-            "arch": "roberta_idpg",
-            "data": str(self.data),
-            "tasks": ["RTE"],
-            "rows": [IDPG],
-            "lrs": [1e-2],
-            "seeds": [1, 2],
-            "dev_examples": 8,
-            "batch_size": 8,
-            "max_epoch": 2,
-            "options": OPTIONS,
-            **more,
-        }
+        usual = {"backbone": str(self.backbone), "arch": "roberta_idpg", "data": str(self.data), "options": OPTIONS}
+        usual |= {"tasks": ["RTE"], "rows": [IDPG], "lrs": [1e-2], "seeds": [1, 2]}
+        return {**usual, "dev_examples": 8, "batch_size": 8, "max_epoch": 2, **more}
 
     def config(self, place: Path, **more: Any) -> Path:
         path = place / "sweep.yaml"
@@ -51,7 +40,6 @@ class World:
 
 
 def commands(folder: Path, **bodies: str) -> Path:
-    """Executables in a folder."""
     folder.mkdir(exist_ok=True)
     for name, body in bodies.items():
         (folder / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
@@ -60,8 +48,6 @@ def commands(folder: Path, **bodies: str) -> Path:
 
 
 class Ended:
-    """A job that has come to a record."""
-
     def __init__(self, record: dict[str, Any]):
         self.said = record
 
@@ -73,7 +59,6 @@ class Ended:
 
 
 def records(results: Path) -> dict[str, dict[str, Any]]:
-    """By run."""
     return {record["run"]: record for record in map(json.loads, (results / "results.jsonl").read_text().splitlines())}
 
 

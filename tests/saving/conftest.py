@@ -31,11 +31,6 @@ def old(tmp_path):
         torch.save(state, tmp_path / name)
         return tmp_path / name
 
-    return SimpleNamespace(
-        data=folder / "pairs",
-        backbone=folder / "backbone" / "model.pt",
-        checkpoint=checkpoint,
-        predictions=folder / "predictions.tsv",
-        state=lambda: copy.deepcopy(whole),
-        save=save,
-    )
+    paths = {"data": folder / "pairs", "backbone": folder / "backbone" / "model.pt", "checkpoint": checkpoint}
+    paths["predictions"] = folder / "predictions.tsv"
+    return SimpleNamespace(**paths, state=lambda: copy.deepcopy(whole), save=save)

@@ -58,8 +58,6 @@ def at(section, **options):
 
 
 def of_model(name, **options):
-    """Another model of fairseq in the place of ours."""
-
     def change(state, code):
         state["cfg"]["task"]["_name"] = "sentence_prediction"
         at("model", _name=name, **options)(state, code)
@@ -68,8 +66,6 @@ def of_model(name, **options):
 
 
 def as_namespace(change):
-    """As in an old checkpoint."""
-
     def changed(state, code):
         change(state, code)
         cfg = state.pop("cfg")
@@ -111,8 +107,6 @@ ALL = {**REFUSED, **STOCK, **WITHOUT_EFFECT}
 
 @pytest.fixture
 def crafted(old, mark):
-    """Name of a change -> the checkpoint with it."""
-
     def make(name, **parts):
         state = old.state()
         ALL[name](state, mark[1])

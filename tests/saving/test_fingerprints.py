@@ -111,7 +111,6 @@ def test_nothing_is_noted_of_a_file_that_changes(notes, backbone, monkeypatch):
 
 
 def test_a_note_that_is_no_file_is_not_used(notes, backbone, looked):
-    """See tests/test_readers.py for damage of other kinds."""
     first, _ = looked(backbone)
     (note,) = notes.iterdir()
     put_no_file(note, "pipe")

@@ -64,8 +64,6 @@ def test_records_that_claim_to_be_larger(old, tmp_path):
 
 
 class Made:
-    """What a pickle makes by a call of its own."""
-
     def __init__(self, function, *arguments, state=None):
         self.reduced = (function, arguments) if state is None else (function, arguments, state)
 

@@ -22,15 +22,8 @@ from fairseq_idpg.tasks.folder import LabelOrder, class_names, folder_record
 from preprocess.errors import InputError
 
 OURS = Record(
-    task="MRPC",
-    regression=False,
-    labels=["1", "0"],
-    pairs=True,
-    tokens={"--init-token": 0, "--separator-token": 2},
-    prompt_position=0,
-    dictionary="a" * 64,
-    bpe="gpt2",
-    bpe_sha256="b" * 64,
+    **{"task": "MRPC", "regression": False, "labels": ["1", "0"], "pairs": True, "prompt_position": 0, "bpe": "gpt2"},
+    **{"tokens": {"--init-token": 0, "--separator-token": 2}, "dictionary": "a" * 64, "bpe_sha256": "b" * 64},
 )
 SCORES = replace(OURS, regression=True, labels=None, scale=5.0)
 

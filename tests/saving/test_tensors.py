@@ -27,10 +27,6 @@ def rename(model):
         model[key.replace("sentence_classification_head", "other")] = model.pop(key)
 
 
-def another_class(model):
-    model.update({f"{HEAD}out_proj.weight": torch.zeros(3, 16), f"{HEAD}out_proj.bias": torch.zeros(3)})
-
-
 def with_nan(name, value):
     def change(model):
         model[name].view(-1)[-1] = value
@@ -38,10 +34,11 @@ def with_nan(name, value):
     return change
 
 
+THREE = {f"{HEAD}out_proj.weight": torch.zeros(3, 16), f"{HEAD}out_proj.bias": torch.zeros(3)}
 CHANGES = {  # and what the refusal names
     "no head": (drop(HEAD), "no head"),
     "another head's name": (rename, "the head other"),
-    "three classes": (another_class, "--num-classes"),
+    "three classes": (lambda model: model.update(THREE), "--num-classes"),
     "a part of the method": (drop("method.bias"), "method.bias"),
     "the method in another size": (put("method.bias", torch.zeros(2, 4, 16)), "method.bias"),
     "an unknown tensor": (put("adapter", torch.zeros(2)), "adapter"),

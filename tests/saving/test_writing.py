@@ -79,23 +79,12 @@ def test_bytes_are_on_the_disk_before_the_name(tmp_path, monkeypatch):
 def test_the_best_scores_may_be_below_zero(tmp_path, monkeypatch, scores):
     """Of a correlation, with --keep-best-checkpoints 2."""
     monkeypatch.setattr(checkpoint_utils.save_checkpoint, "best", scores[0], raising=False)
-    cfg = CheckpointConfig(
-        save_dir=str(tmp_path),
-        keep_best_checkpoints=2,
-        best_checkpoint_metric="spearman",
-        maximize_best_checkpoint_metric=True,
-        no_epoch_checkpoints=True,
-        no_last_checkpoints=True,
-    )
-    trainer = SimpleNamespace(
-        data_parallel_rank=0,
-        checkpoint_suffix="",
-        should_save_checkpoint_on_current_rank=True,
-        consolidate_optimizer=lambda: None,
-        get_num_updates=lambda: 0,
-        save_checkpoint=lambda path, extra: Path(path).write_text(str(extra["val_loss"])),
-        task=None,
-    )
+    flags = ("maximize_best_checkpoint_metric", "no_epoch_checkpoints", "no_last_checkpoints")
+    best = {"keep_best_checkpoints": 2, "best_checkpoint_metric": "spearman", **dict.fromkeys(flags, True)}
+    cfg = CheckpointConfig(save_dir=str(tmp_path), **best)
+    alone = {"data_parallel_rank": 0, "checkpoint_suffix": "", "should_save_checkpoint_on_current_rank": True}
+    trainer = SimpleNamespace(**alone, consolidate_optimizer=lambda: None, get_num_updates=lambda: 0, task=None)
+    trainer.save_checkpoint = lambda path, extra: Path(path).write_text(str(extra["val_loss"]))
     for epoch, score in enumerate(scores, 1):
         iterator = SimpleNamespace(epoch=epoch, end_of_epoch=lambda: True, state_dict=dict)
         checkpoint_utils.save_checkpoint(cfg, trainer, iterator, score)

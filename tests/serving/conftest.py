@@ -16,9 +16,8 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="session")
 def checkpoints(place):
     """{kind of texts: checkpoint}; pairs have no prompt."""
+    backbone = place / "backbone" / "model.pt"
     return {
-        kind: write_checkpoint(
-            place / f"{kind}.pt", make_folder(place, kind), place / "backbone" / "model.pt", *options
-        )
+        kind: write_checkpoint(place / f"{kind}.pt", make_folder(place, kind), backbone, *options)
         for kind, options in OPTIONS.items()
     }

@@ -32,7 +32,6 @@ class Answer(NamedTuple):
 
     @property
     def error(self) -> str:
-        """What a refusal says, in one line."""
         assert list(self.value) == ["error"] and "\n" not in self.value["error"]
         return self.value["error"]
 
@@ -55,7 +54,6 @@ def predict(port: int, texts: list, **more: Any) -> list[dict]:
 
 
 def counter(port: int, name: str) -> float:
-    """A value of /metrics by its name and labels."""
     lines = ask(port, "/metrics").body.decode().splitlines()
     return float(next((line.split()[-1] for line in lines if line.startswith(f"fairseq_idpg_{name} ")), 0))
 
@@ -64,7 +62,6 @@ def counter(port: int, name: str) -> float:
 
 
 def serve_command(output: Any, arguments: list[str]) -> None:
-    """The body of a forked process: ``python -m fairseq_idpg.serve arguments``, all output going to a pipe."""
     for stream in (1, 2):
         os.dup2(output.fileno(), stream)
     sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)

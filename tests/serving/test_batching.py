@@ -31,7 +31,6 @@ def run():
 
 
 def busy(stub: Stub, batcher: Batcher):
-    """The answer of a question that the model is at work on."""
     first = batcher.submit(Question(["first"]))
     assert stub.asked.wait(60)
     return first

@@ -64,12 +64,6 @@ def test_a_text_that_was_cut_is_answered_so(checkpoints):
     assert cut["cut"] is True and "cut" not in whole
 
 
-def test_one_task_under_its_name(checkpoints):
-    with command("--path", f"topics={checkpoints['singles']}") as running:
-        (answer,) = predict(running.port, ["red cat"])
-    assert list(answer["tasks"]) == ["topics"]
-
-
 def test_several_tasks(two, checkpoints):
     many = load({kind: path for kind, path in checkpoints.items()}, device="cpu")
     pair = [["red", "cat"]]
@@ -82,10 +76,8 @@ def test_several_tasks(two, checkpoints):
     (shown,) = predict(two, ["red"], tasks="singles", prompts=True)
     assert shown["tasks"]["singles"]["prompts"] and shown["sentence"] == "red"
     served = {task["task"]: task for task in ask(two, "/tasks").value["tasks"]}
-    assert {name: (task["reads"], task["prompts"]) for name, task in served.items()} == {
-        "singles": (["sentence"], True),
-        "pairs": (["pair"], False),
-    }
+    found = {name: (task["reads"], task["prompts"]) for name, task in served.items()}
+    assert found == {"singles": (["sentence"], True), "pairs": (["pair"], False)}
     refused = ask(two, "/predict", {"texts": pair, "tasks": "pairs", "prompts": True})
     assert refused.status == 400 and "task pairs: prompts: --method lora has no prompt rows" in refused.error
 

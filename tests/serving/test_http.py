@@ -22,7 +22,6 @@ async def greet(scope, receive, send) -> None:
 
 
 def answer(client: socket.socket) -> bytes:
-    """The body of the next answer."""
     response = http.client.HTTPResponse(client)
     response.begin()
     return response.read()
@@ -71,8 +70,6 @@ def test_a_client_that_has_connected_may_take_its_time_to_ask():
         client.sendall(ASK)
         assert answer(client) == b"hello"
 
-
-# --- clients that keep it waiting ------------------------------------------------------------------
 
 ASK = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
 HALF = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\nhalf"

@@ -26,12 +26,10 @@ def shown(folder, port: int, **query: str) -> str:
 
 
 def part(document: str, name: str) -> str:
-    """What stands in an element by its id."""
     return re.search(rf'<(\w+) id="{name}"[^>]*>(.*?)</\1>', document, re.DOTALL)[2]
 
 
 def cells(document: str) -> list[list[str]]:
-    """Text of the rows of all tables."""
     rows = re.findall(r"<tr>(.*?)</tr>", part(document, "answer"))
     return [re.findall(r"<td>(.*?)</td>", row) for row in rows]
 

@@ -1,6 +1,7 @@
-"""Batches of the task: every example once, prompts where they belong, raw tokens untouched."""
+"""Batches of the task: every example once, prompts where they belong, raw tokens untouched; shards are checked."""
 
 import multiprocessing
+import shutil
 
 import numpy as np
 import pytest
@@ -22,15 +23,8 @@ def folders(tmp_path_factory):
 
 
 def make_task(folder, prompt_length=5, **options):
-    usual = {
-        "num_classes": 2,
-        "regression_target": False,
-        "init_token": 0,
-        "separator_token": 2,
-        "max_positions": 64,
-        "seed": 1,
-    }
-    cfg = SentencePredictionIDPGConfig(data=str(folder), **{**usual, **options})
+    usual = {"num_classes": 2, "regression_target": False, "init_token": 0, "separator_token": 2, "max_positions": 64}
+    cfg = SentencePredictionIDPGConfig(**{"data": str(folder), "seed": 1, **usual, **options})
     task = SentencePredictionIDPGTask.setup_task(cfg)
     task.prompt_length = prompt_length
     return task
@@ -106,9 +100,8 @@ def test_no_example_is_dropped_by_batching(folders, sentences, multiple, tokens)
     """
     dataset = make_task(folders[True]).load_dataset("valid")
     indices = dataset.ordered_indices()
-    batches = dataset.batch_by_size(
-        indices, max_sentences=sentences, max_tokens=tokens, required_batch_size_multiple=multiple
-    )
+    limits = {"max_sentences": sentences, "max_tokens": tokens, "required_batch_size_multiple": multiple}
+    batches = dataset.batch_by_size(indices, **limits)
     assert sorted(i for batch in batches for i in batch) == sorted(indices) == list(range(13))
     assert all(0 < len(batch) <= sentences for batch in batches)
     assert tokens is None or all((max(dataset.sizes[batch]) - 5) * len(batch) <= tokens for batch in batches)
@@ -165,3 +158,26 @@ def test_shortening_can_be_limited_to_some_splits(folders):
     task.load_dataset("train")
     with pytest.raises(InputError, match="split valid are too long: .* --shorten-data-split-list train,valid1,valid"):
         task.load_dataset("valid")
+
+
+def test_shards_are_checked_too(tmp_path):
+    """fairseq reads train, train1, ... as one training set."""
+    folder = write_folder(tmp_path, pairs=False)
+    for part in ("input0", "label"):
+        for suffix in ("bin", "idx"):
+            shutil.copy(folder / part / f"valid.{suffix}", folder / part / f"train1.{suffix}")
+    assert len(make_task(folder).load_dataset("train", combine=True)) == 24 + 13
+    path = folder / "input0" / "train1.bin"
+    path.write_bytes(b"\xff" + path.read_bytes()[1:])
+    assert len(make_task(folder).load_dataset("train")) == 24
+    with pytest.raises(InputError, match="input0/train1.bin example 1 has the id"):
+        make_task(folder).load_dataset("train", combine=True)
+
+
+def test_shards_have_no_scores(tmp_path):
+    """fairseq reads the file of train alone, so that to make the same folder again would not help."""
+    splits = {"train": 6, "train1": 2, "valid": 6}
+    folder = write_folder(tmp_path / "d", splits=splits, regression=True)
+    task = make_task(folder, regression_target=True, num_classes=1)
+    with pytest.raises(InputError, match="train.label has 6 labels for 8 "):
+        task.load_dataset("train", combine=True)

@@ -23,12 +23,10 @@ def place(tmp_path_factory):
 
 
 def phrased(place, data, prompt_length=0, **options):
-    """A task whose examples stand in a template, and the template."""
     task = make_task(place / f"{data}-bin", prompt_length, **options)
     encoder = load_encoder("gpt2", place / "vocab")
-    task.template = encode_template(
-        TEMPLATES[data], data == "pairs", encoder, task.source_dictionary.index("<mask>"), 0, EOS
-    )
+    mask = task.source_dictionary.index("<mask>")
+    task.template = encode_template(TEMPLATES[data], data == "pairs", encoder, mask, 0, EOS)
     return task, encoder
 
 

@@ -21,8 +21,9 @@ def inserted(position, a, b, t, separators=2):
     return tokens[:at] + block + tokens[at:], int(first_row(position, index)[0])
 
 
-def expected_pair(position, a, b, t, separators):
-    a, b, p, mid = ["A"] * a, ["B"] * b, [ROW] * t, [EOS] * separators
+def expected(position, a, b, t, separators):
+    a, p = ["A"] * a, [ROW] * t
+    mid, b = ([], []) if b is None else ([EOS] * separators, ["B"] * b)
     return {
         0: [BOS, *p, *a, *mid, *b, EOS],
         1: [BOS, *a, *p, *mid, *b, EOS],
@@ -32,21 +33,14 @@ def expected_pair(position, a, b, t, separators):
     }[position]
 
 
-def expected_single(position, a, t):
-    a, p = ["A"] * a, [ROW] * t
-    return {0: [BOS, *p, *a, EOS], 1: [BOS, *a, *p, EOS], 4: [BOS, *a, EOS, EOS, *p, EOS]}[position]
+PAIRS, SINGLES = st.tuples(st.integers(0, 4), LENGTH), st.tuples(st.sampled_from([0, 1, 4]), st.none())
 
 
-@given(position=st.integers(0, 4), a=LENGTH, b=LENGTH, t=st.integers(1, 9), separators=st.sampled_from([1, 2]))
-def test_pairs(position, a, b, t, separators):
+@given(placed=PAIRS | SINGLES, a=LENGTH, t=st.integers(1, 9), separators=st.sampled_from([1, 2]))
+def test_pairs_and_singles(placed, a, t, separators):
+    position, b = placed
     tokens, first = inserted(position, a, b, t, separators)
-    assert tokens == expected_pair(position, a, b, t, separators) and tokens[first : first + t] == [ROW] * t
-
-
-@given(position=st.sampled_from([0, 1, 4]), a=LENGTH, t=st.integers(1, 9))
-def test_singles(position, a, t):
-    tokens, first = inserted(position, a, None, t)
-    assert tokens == expected_single(position, a, t) and tokens[first : first + t] == [ROW] * t
+    assert tokens == expected(position, a, b, t, separators) and tokens[first : first + t] == [ROW] * t
 
 
 @pytest.mark.parametrize(("pairs", "position"), [(False, 2), (True, -1), (True, 5)])

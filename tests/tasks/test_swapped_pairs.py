@@ -14,7 +14,6 @@ def folder(tmp_path_factory):
 
 
 def sentences(tokens, separators):
-    """A and B of ``<s> A </s> </s> B </s>``."""
     ends = (tokens == 2).nonzero().flatten().tolist()
     return tokens[1 : ends[0]].tolist(), tokens[ends[separators - 1] + 1 : ends[-1]].tolist()
 

@@ -23,10 +23,8 @@ def test_published_words_fit_the_known_tasks():
     names = {name.lower(): task for name, task in TASKS.items()}
     assert PUBLISHED.keys() - names.keys() == {"trec"}
     for name, published in PUBLISHED.items():
-        task = names.get(name)
-        assert task is None or (
-            set(published.words) == set(task.labels) and ("{1}" in published.template) == task.pairs
-        )
+        if task := names.get(name):
+            assert {*published.words} == {*task.labels} and ("{1}" in published.template) == task.pairs
 
 
 def test_published_words_are_in_the_order_of_the_classes():

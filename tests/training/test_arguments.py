@@ -15,15 +15,21 @@ from tests.folders import training_arguments
 from tests.helpers import dictionary
 
 DICTIONARY = dictionary()
+METRIC, OURS = "--best-checkpoint-metric", ["--criterion", "sentence_prediction_idpg"]
 TAKEN = [
     [],
+    [METRIC, "em", "--report-f1a-and-em", *OURS],
     ["--optimizer", "grouped_adam", "--lr", "1e-3,1e-4"],
     ["--lr-scheduler", "polynomial_decay", "--total-num-update", "9", "--adam-betas", "(0, 0.999)"],
     ["--valid-subset", "valid,test"],
     *(["--optimizer", name, "--lr-scheduler", "manual"] for name in ("sgd", "adafactor", "nag")),  # of no dataclass
 ]
 REFUSED = [  # what is given, and the option that the refusal names
-    (["--best-checkpoint-metric", "nothing"], "--best-checkpoint-metric nothing"),
+    ([METRIC, "nothing"], f"{METRIC} nothing"),
+    ([METRIC, "f1"], "--report-acc-and-f1"),
+    ([METRIC, "em"], "--criterion sentence_prediction_idpg"),
+    ([METRIC, "em", *OURS], "--report-f1a-and-em"),
+    (["--regression-target"], f"{METRIC} accuracy"),
     (["--criterion", "cross_entropy"], "--criterion cross_entropy"),
     (["--train-subset", "dev"], "--train-subset dev"),
     (["--valid-subset", "valid,train1"], "--valid-subset valid,train1"),
@@ -47,6 +53,16 @@ def test_taken(given):
 def test_refused(given, named):
     with pytest.raises(InputError, match=named):
         check_arguments(training_arguments(*given))
+
+
+@pytest.mark.parametrize(("metric", "highest"), [("accuracy", True), ("loss", False), ("nll_loss", False)])
+def test_the_checkpoint_that_is_kept_is_the_best(metric, highest):
+    args = training_arguments()
+    args.best_checkpoint_metric, args.maximize_best_checkpoint_metric = metric, highest
+    check_arguments(args)
+    args.maximize_best_checkpoint_metric = not highest
+    with pytest.raises(InputError, match=f"{METRIC} {metric} .*--maximize-best-checkpoint-metric"):
+        check_arguments(args)
 
 
 def test_a_folder_whose_name_fairseq_would_cut():

@@ -27,7 +27,6 @@ def folder(tmp_path_factory):
 
 
 def run(folder, resumes=True, **changed):
-    """The section of a training with some values; ``changed`` are ``section__option=value``."""
     cfg = {section: {} for section in (*SECTIONS, "lr_scheduler")}
     cfg["task"] = {"data": str(folder), "prompt_position": 0}
     cfg["dataset"] = {"train_subset": "train", "valid_subset": "valid,valid1"}
@@ -43,18 +42,6 @@ def test_every_name_is_an_option():
     for sections in (FIXED, CHANGEABLE):
         for section, names in sections.items():
             assert set(names) <= {field.name for field in fields(SECTIONS[section])}
-
-
-def test_the_same_training_says_nothing(folder, caplog):
-    run(folder).load_state_dict(run(folder).state_dict())
-    assert not caplog.records
-
-
-def test_what_must_stay(folder):
-    state = run(folder, task__prompt_position=1, optimizer___name="sgd").state_dict()
-    with pytest.raises(InputError, match="--prompt-position 1, now 0; --optimizer sgd, now adam"):
-        run(folder).load_state_dict(state)
-    run(folder, resumes=False).load_state_dict(state)
 
 
 @pytest.mark.parametrize("option", ["head_init_from", "prompt_init_from"])
@@ -99,15 +86,6 @@ def test_the_kind_of_optimizer_must_stay(before, now, folder):
             run(folder, **now).load_state_dict(state)
         state = run(folder, checkpoint__no_save_optimizer_state=True, **before).state_dict()
     run(folder, **now).load_state_dict(state)
-
-
-def test_what_may_change_is_one_line(folder, caplog):
-    state = run(folder, common__seed=1, optimization__lr=[0.1, 0.2]).state_dict()
-    now = run(folder, common__seed=2, optimization__lr=[0.1], optimizer__weight_decay=0.0, optimization__max_epoch=3)
-    now.load_state_dict(state)
-    (record,) = caplog.records
-    assert "--weight-decay 0.1, now 0.0" in record.message and "--seed 1, now 2" in record.message
-    assert "--lr 0.1,0.2, now 0.1" in record.message and "max-epoch" not in record.message
 
 
 def test_a_start_from_weights_says_what_the_method_was(folder, caplog):

@@ -46,7 +46,6 @@ for words in trainings:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Folders as masked_lm and translation read them."""
     folder, draw = tmp_path_factory.mktemp("data"), random.Random(0)
     for split, count in (("train", 90), ("valid", 60)):
         rows = [[draw.randrange(4, 50) for _ in range(draw.randint(3, 9))] + [2] for _ in range(count)]

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.training.resuming import KeptPatience, ended, warn_of_lost_files, will_resume
 
-# --- the checkpoint that is read -----------------------------------------------------------------
-
 
 def reading(save_dir, **changed):
     return CheckpointConfig(save_dir=str(save_dir), **{name: str(value) for name, value in changed.items()})
@@ -31,9 +29,6 @@ def test_the_checkpoint_in_the_folder_comes_first(tmp_path):
     (tmp_path / "checkpoint_last.pt").touch()
     assert will_resume(cfg, "")
     assert not will_resume(CheckpointConfig(save_dir=str(tmp_path), reset_optimizer=True), "")
-
-
-# --- early stopping ------------------------------------------------------------------------------
 
 
 def test_files_that_are_not_those_of_the_training(tmp_path, caplog):

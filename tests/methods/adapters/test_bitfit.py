@@ -6,11 +6,8 @@ from fairseq_idpg import count
 from tests.contract import Row
 from tests.helpers import tiny_model
 
-CONTRACT = {
-    "bitfit": Row(
-        0, "", lambda method, layer: {}, trains=lambda name: name.endswith(".bias"), of_backbone=271_360, start=1e-6
-    )
-}
+TRAINS = {"trains": lambda name: name.endswith(".bias"), "of_backbone": 271_360}
+CONTRACT = {"bitfit": Row(0, "", lambda method, layer: {}, start=1e-6, **TRAINS)}
 ENCODER = "encoder.sentence_encoder"
 
 

@@ -11,11 +11,8 @@ from tests.contract import Row
 from tests.helpers import tiny_model
 from tests.methods.adapters.test_adapters import DENSE, SOME, houlsby
 
-CONTRACT = {
-    "adapter-drop": Row(  # in the upper 14 of 24 layers
-        14 * 2 * (2 * 16 * 1024 + 16 + 1024), DENSE, partial(houlsby, activation=F.gelu), start=1e-4, variants=SOME
-    )
-}
+COUNT = 14 * 2 * (2 * 16 * 1024 + 16 + 1024)  # in the upper 14 of 24 layers
+CONTRACT = {"adapter-drop": Row(COUNT, DENSE, partial(houlsby, activation=F.gelu), start=1e-4, variants=SOME)}
 
 
 def with_adapters(method) -> list[int]:

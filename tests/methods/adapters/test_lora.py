@@ -37,13 +37,9 @@ def names(*linears: str) -> str:
 
 CONTRACT = {
     "lora": Row(
-        786_432,
-        names("q_proj", "v_proj"),
-        by_hand,
+        *(786_432, names("q_proj", "v_proj"), by_hand),
         start=0,
-        variants=tuple(
-            {"lora_projections": projections, "lora_layers": layers, "lora_alpha": 5.0} for projections, layers in SOME
-        ),
+        variants=tuple({"lora_projections": p, "lora_layers": layers, "lora_alpha": 5.0} for p, layers in SOME),
         published={"lora_alpha": 16.0, "lora_dropout": 0.0},
     ),
     "lora-all": Row(3_538_944, names(*LINEARS.values()), by_hand, start=0, published={"lora_alpha": 16.0}),
@@ -73,12 +69,9 @@ def test_merged_for_prediction_it_says_the_same(projections, layers):
     assert model.method.injection(None) is NOTHING
     torch.testing.assert_close(logits(model, pair_batch()), before, atol=2e-5, rtol=2e-5)
     changed = {name for name, weight in model.encoder.named_parameters() if not torch.equal(weight, weights[name])}
-    ends = tuple(
-        f"{LINEARS[short.strip()]}.weight" for short in projections.replace("all", ",".join(LINEARS)).split(",")
-    )
-    assert changed == {
-        name for name in weights for layer in model.method.layers if f"layers.{layer}." in name and name.endswith(ends)
-    }
+    linears = [LINEARS[short.strip()] for short in projections.replace("all", ",".join(LINEARS)).split(",")]
+    expected = [f"layers.{layer}.{linear}.weight" for layer in model.method.layers for linear in linears]
+    assert {name.partition("sentence_encoder.")[2].replace("self_attn.", "") for name in changed} == {*expected}
 
 
 @pytest.mark.parametrize("use", [lambda m: m.state_dict(), lambda m: m.train(), lambda m: m.load_state_dict({})])

@@ -25,15 +25,8 @@ def by_hand(method, number, text):
     return method.table[number] + sum(share * prompt[number] for share, prompt in zip(shares, prompts))
 
 
-CONTRACT = {
-    "attempt": Row(
-        100 * 1024 + 2 * 1024 * 100 + 2 * 1024,
-        "table down.weight up.weight layer_norm.weight layer_norm.bias",
-        by_hand,
-        kept="sources",
-        variants=({"attempt_temperature": "0.5"},),
-    )
-}
+COUNT, OWN = 100 * 1024 + 2 * 1024 * 100 + 2 * 1024, "table down.weight up.weight layer_norm.weight layer_norm.bias"
+CONTRACT = {"attempt": Row(COUNT, OWN, by_hand, kept="sources", variants=({"attempt_temperature": "0.5"},))}
 
 
 @pytest.fixture

@@ -23,8 +23,6 @@ VARIANTS = {
     "released residual": RELEASED,
     "released both": {**RELEASED, **LAYER_NORM},
 }
-
-
 PHM = "bias generators.0.hidden_bias generators.0.down_a generators.0.down_b generators.0.up_b"
 DNN = "bias generators.0.hidden_bias generators.0.down generators.0.up"
 
@@ -92,9 +90,7 @@ def test_dropout_is_where_the_released_code_has_it():
         method.bias.zero_()
     prompt_at = method.begin_pass(torch.randn(2, WIDTH))
     assert torch.equal(prompt_at(1, None), prompt_at(2, None))  # the same dropped M(x)
-    assert not torch.equal(
-        method.begin_pass(torch.ones(2, WIDTH))(1, None), method.begin_pass(torch.ones(2, WIDTH))(1, None)
-    )
+    assert not torch.equal(*(method.begin_pass(torch.ones(2, WIDTH))(1, None) for _ in range(2)))
     method.from_previous_layer = True
     below = States(torch.randn(1, 2, WIDTH))
     assert torch.equal(prompt_at(1, below), method.begin_pass(torch.zeros(2, WIDTH))(1, below))

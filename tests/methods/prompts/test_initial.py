@@ -59,11 +59,8 @@ def test_vocabulary_is_the_most_frequent_words_and_never_a_special():
 
 def test_vocabulary_leaves_out_symbols_that_are_no_words():
     """A converted BERT's dictionary begins with [unused0] to [unused993]; one that fairseq builds ends with fillers."""
-    fillers, words = (
-        ["[unused0]", "[unused12]", "madeupword0000"],
-        ["the", "[of]", "unused1", "[unused1]s", "madeupword0s"],
-    )
-    symbols = [*"0123", *fillers, *words, "<mask>"]
+    fillers = ["[unused0]", "[unused12]", "madeupword0000"]
+    symbols = [*"0123", *fillers, "the", "[of]", "unused1", "[unused1]s", "madeupword0s", "<mask>"]
     known = WordEmbeddings(torch.arange(13.0)[:, None], 4, list, symbols=symbols)
     assert sorted(vocabulary_rows(None, known, 5).flatten().tolist()) == [7, 8, 9, 10, 11]
 

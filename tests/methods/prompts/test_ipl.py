@@ -21,9 +21,7 @@ def by_hand(method, number, text):
 LAYERS = [f"{name}.{part}" for name in ("mlp.0", "mlp.2", "query", "key") for part in ("weight", "bias")]
 CONTRACT = {
     "ipl": Row(
-        2_246_784,
-        " ".join(["table", *LAYERS]),
-        by_hand,
+        *(2_246_784, " ".join(["table", *LAYERS]), by_hand),
         variants=({"prompt_layers": "all"}, {"ipl_hidden_size": 3}),
         published={"prompt_init": "standard-normal", "prompt_length": 16},
     )

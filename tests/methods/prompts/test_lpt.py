@@ -1,10 +1,13 @@
-"""LPT: its parameters, its dropout, where its rows start."""
+"""LPT: its parameters, its dropout, where its rows start; pooling of a batch against torch's own of one example."""
 
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fairseq_idpg.backbone.injection import States
+from fairseq_idpg.methods.prompts.lpt import adaptive_bins, adaptive_max, adaptive_mean
 from tests.contract import Row
 from tests.helpers import enlarge, tiny_model
 from tests.models.started import started
@@ -23,7 +26,6 @@ def generator_and_bias(method, number):
 
 
 def pooled(x, bins, kind):
-    """torch's own, which takes one example."""
     pool = F.adaptive_max_pool1d if kind == "mppg" else F.adaptive_avg_pool1d
     return list(pool(x.t()[None], bins)[0].t())
 
@@ -75,3 +77,25 @@ def test_the_table_starts_as_the_released_one():
 def test_the_middle_is_the_papers_best_layer(layers, place):
     """LPT's k = 13 of 24; in a stack of two there is nothing above the second layer."""
     assert tiny_model(method="lpt-naive", encoder_layers=layers).method.places == (place,)
+
+
+def pads(length: int, examples: int = 4):
+    """B x T, at least one real token each."""
+    row = st.lists(st.booleans(), min_size=length, max_size=length).filter(lambda row: not all(row))
+    return st.lists(row, min_size=1, max_size=examples)
+
+
+@settings(max_examples=200)
+@given(padding=st.integers(1, 17).flatmap(pads), bins=st.integers(1, 9))
+def test_bins_are_torchs(padding, bins):
+    """Pads may stand anywhere: late rows join behind them. More bins than tokens, too."""
+    padding = torch.tensor(padding)
+    x = torch.randn(padding.size(1), len(padding), 3, dtype=torch.float64)
+    states = States(x.masked_fill(padding.t()[..., None], float("nan")), padding)
+    whole = States(x)
+    for pool, torchs in ((adaptive_max, F.adaptive_max_pool1d), (adaptive_mean, F.adaptive_avg_pool1d)):
+        for given_states, real in ((states, ~padding), (whole, torch.ones_like(padding))):
+            ours = pool(*adaptive_bins(given_states, given_states.x.nan_to_num(7.0), bins))
+            for example, chosen in enumerate(real):
+                theirs = torchs(x[chosen, example].t()[None], bins)[0].t()
+                torch.testing.assert_close(ours[example], theirs, atol=1e-12, rtol=0)

@@ -16,15 +16,8 @@ def by_hand(method, number, text):
     return network.shared[number] * torch.outer(network.u[number, :, 0], network.v[number, 0])
 
 
-CONTRACT = {
-    "mpt": Row(
-        100 * 1024 + 100 + 1024,
-        " ".join(f"reparameterization.{name}" for name in ("shared", "u", "v")),
-        by_hand,
-        folded=102_400,
-        kept="table",
-    )
-}
+OWN = " ".join(f"reparameterization.{name}" for name in ("shared", "u", "v"))
+CONTRACT = {"mpt": Row(100 * 1024 + 100 + 1024, OWN, by_hand, folded=102_400, kept="table")}
 
 
 def mpt(**options):

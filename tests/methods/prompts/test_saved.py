@@ -26,15 +26,11 @@ def test_a_prompt_of_other_sizes(tmp_path):
         started(method="prompt-tuning+adapter", **more)
 
 
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
-        ("m-idpg-phm", "m-idpg-phm"),
-        ("prompt-tuning+adapter", "prompt-tuning"),
-        ("adapter+id-spam", "id-spam+lora"),
-        ("mam", "prefix-tuning"),
-    ],
-)
+TAKEN_OVER = {"m-idpg-phm": "m-idpg-phm", "prompt-tuning+adapter": "prompt-tuning"}
+TAKEN_OVER |= {"adapter+id-spam": "id-spam+lora", "mam": "prefix-tuning"}
+
+
+@pytest.mark.parametrize(("source", "target"), TAKEN_OVER.items())
 def test_a_saved_prompt_of_joined_methods(source, target, tmp_path):
     """The prompt's values are taken over, wherever it stands in either; those of the others are not."""
     sizes = {"reparameterization_hidden_size": 7, "prompt_length": 3} if "mam" in source else {}

@@ -20,9 +20,7 @@ def by_hand(method, number, text):
 
 CONTRACT = {
     "smop": Row(
-        24_576,
-        "table router",
-        by_hand,
+        *(24_576, "table router", by_hand),
         variants=({"smop_chosen": 2, "smop_prompts": 3},),
         published={"prompt_init": "standard-normal", "smop_noise": "multiply"},
     )

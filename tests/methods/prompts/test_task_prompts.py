@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.contract import Row
-from tests.folders import train, validate, write_backbone, write_folder
+from tests.folders import train, validate
 from tests.helpers import logits, pair_batch, tiny_model
 from tests.models.started import started
 from tests.plain import plain_linear_of
@@ -94,31 +94,23 @@ def test_evaluation_reads_the_folded_prompt(options):
     assert not torch.equal(model.state_dict()["method.table"], made)
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("p-tuning")
-    write_folder(folder / "data")
-    write_backbone(folder / "model.pt")
-    return folder
-
-
-def run(place, save_dir, *options, **more):
-    usual = ["--backbone", place / "model.pt", "--method", "p-tuning"]
-    return train(place / "data", save_dir, *usual, *options, without="--phm-n", **more)
-
-
-def test_folded_away_where_training_does_not_go_on(place, tmp_path):
+def test_folded_away_where_training_does_not_go_on(pairs, backbone, tmp_path):
     """--no-save-optimizer-state keeps t x d numbers, which validate as before and are trained on as a table alone."""
-    folded = run(place, tmp_path / "folded", "--max-epoch", 1, "--no-save-optimizer-state")
+
+    def run(name, *options, **more):
+        usual = ["--backbone", backbone, "--method", "p-tuning"]
+        return train(pairs, tmp_path / name, *usual, *options, without="--phm-n", **more)
+
+    folded = run("folded", "--max-epoch", 1, "--no-save-optimizer-state")
     checkpoint = tmp_path / "folded" / "checkpoint_last.pt"
     state = torch.load(checkpoint, weights_only=True)["model"]
     assert {key for key in state if key.startswith("method.")} == {"method.table"}
-    checked = validate(place / "data", checkpoint)
+    checked = validate(pairs, checkpoint)
     assert checked.log("valid_loss") == pytest.approx(folded.log("valid_loss")[-1:], abs=1e-3)
-    refused = run(place, tmp_path / "folded", "--max-epoch", 2, succeed=False)
+    refused = run("folded", "--max-epoch", 2, succeed=False)
     assert "--finetune-from-model" in refused.last_line
     options = ["--finetune-from-model", checkpoint, "--prompt-reparameterization", "none"]
-    run(place, tmp_path / "on", *options, "--max-update", 1)
+    run("on", *options, "--max-update", 1)
 
 
 def test_the_factors_of_low_rank_start_as_the_released_ones():

@@ -57,18 +57,11 @@ def xlmr(tmp_path_factory) -> Path:
 
 
 def train(folder: Path, **options: object) -> Path:
-    """Trains a SentencePiece model into ``folder``."""
     import sentencepiece
 
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES),
-        model_prefix=str(folder / MODEL.removesuffix(".model")),
-        vocab_size=90,
-        hard_vocab_limit=False,
-        character_coverage=1.0,
-        minloglevel=2,
-        **options,
-    )
+    usual = {"vocab_size": 90, "hard_vocab_limit": False, "character_coverage": 1.0, "minloglevel": 2, **options}
+    prefix = str(folder / MODEL.removesuffix(".model"))
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(SENTENCES), model_prefix=prefix, **usual)
     return folder
 
 

@@ -16,16 +16,14 @@ def kinds(gpt2_files, xlmr, tmp_path):
     for kind in ("bert", "json"):
         (tmp_path / kind).mkdir()
     write_lines(tmp_path / "bert" / "vocab.txt", UNCASED)
-    transformers.BertTokenizer(vocab=numbered(UNCASED)).backend_tokenizer.save(
-        str(tmp_path / "json" / "tokenizer.json")
-    )
+    tokenizer = transformers.BertTokenizer(vocab=numbered(UNCASED)).backend_tokenizer
+    tokenizer.save(str(tmp_path / "json" / "tokenizer.json"))
     for kind, folder in {"gpt2": gpt2_files, "sentencepiece": xlmr}.items():
         shutil.copytree(folder, tmp_path / kind)
     return tmp_path
 
 
 def having(**fields):
-    """A JSON object with other fields."""
     return lambda content: json.dumps({**json.loads(content), **fields}).encode()
 
 

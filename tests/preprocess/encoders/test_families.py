@@ -90,7 +90,6 @@ FAMILIES = {
 
 
 def write_bpe(folder: Path, tokenizer: Tokenizer, names: tuple[str, str]) -> list[str]:
-    """The files of GPT-2's encoder, or of RoBERTa's tokenizer; returns the pieces."""
     model = json.loads(tokenizer.to_str())["model"]
     (folder / names[0]).write_text(json.dumps(model["vocab"]))
     write_lines(folder / names[1], ["#version: 0.2", *(" ".join(merge) for merge in model["merges"])])

@@ -22,9 +22,8 @@ UNPROMPTED = made.run("adapter", "RTE", prompt_length=None)
 
 
 def scope_of(runs, command="", ks=(None,), **more):
-    return take_runs(
-        Results(".", tuple(runs)), choice_of(parser().parse_args([".", *shlex.split(command)])), ks, **more
-    )
+    choice = choice_of(parser().parse_args([".", *shlex.split(command)]))
+    return take_runs(Results(".", tuple(runs)), choice, ks, **more)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Tables and figures of other papers, ours by their metric beside their values; and transfer between tasks."""
 
-from __future__ import annotations
-
 import pytest
 
 from preprocess.errors import InputError

@@ -1,7 +1,5 @@
 """The figures: what is on their axes, and their numbers as tables."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

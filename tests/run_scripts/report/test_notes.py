@@ -3,21 +3,11 @@
 import pytest
 
 from run_scripts.report.choice import Scope
-from run_scripts.report.notes import (
-    data_note,
-    options_note,
-    rates_compared,
-    rates_tried,
-)
+from run_scripts.report.notes import options_note, rates_compared, rates_tried
 
 from . import made
 
 OFF = {"given_options": ["--dropout", "0"]}
-
-
-def long(row, **more):
-    options = ["--prompt-length", "20", *more.get("given_options", ())]
-    return made.run(row, "MR", **{**more, "prompt_length": 20, "given_options": options})
 
 
 @pytest.mark.parametrize(
@@ -25,41 +15,13 @@ def long(row, **more):
     [
         ([made.run("a", "MR", **OFF), made.run("b", "CR", **OFF)], "--dropout 0"),
         ([made.run("a", "MR", position=0), made.run("a", "MR", position=4, **OFF)], "a on MR, position 4: --dropout 0"),
-        ([made.run("a", "MR"), long("a")], None),  # the lengths stand beside the positions
     ],
 )
 def test_options_of_all_runs_or_of_those_that_have_them(runs, said):
-    assert options_note(runs) == ([f"options besides the paper's: {said}"] if said else [])
-
-
-def on(row, task, read, data, **more):
-    """A run whose record has these fingerprints of its data; None: it does not say."""
-    found = {"read_sha256": read and read * 64, "data_sha256": data and data * 64}
-    return made.run(row, task, **{name: value for name, value in found.items() if value}, **more)
-
-
-@pytest.mark.parametrize(
-    ("runs", "said"),
-    [
-        ([on("a", "CR", "1", "1"), on("b", "CR", "2", "2")], ": 11111111 of a on CR; 22222222 of b on CR"),
-        ([on("a", "CR", "1", "1"), on("b", "CR", "1", "2"), on("vectors", "CR", "2", "2")], None),
-    ],
-)
-def test_rows_of_other_data_are_named(tmp_path, runs, said):
-    """Rows of EFL have data of their own, so that it is no error."""
-    notes = [f"not the same data for all runs of a task{said}"] if said else []
-    assert data_note(runs) == notes
-    table = made.report(tmp_path, runs, "--table methods --tasks CR")
-    assert said is None or notes[0] in table.notes[-1]
-    older = data_note([on("a", "CR", None, "1"), on("b", "CR", "2", "2")])
-    assert older and older[0].startswith("perhaps ")  # older fingerprints cover word vectors too
-
-
-# --- learning rates ------------------------------------------------------------------------------
+    assert options_note(runs) == [f"options besides the paper's: {said}"]
 
 
 def rates(row, task, devs):
-    """Runs by learning rate and seed."""
     return [made.run(row, task, seed, lr, dev) for lr, of in devs.items() for seed, dev in of.items()]
 
 

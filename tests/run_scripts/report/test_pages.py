@@ -1,7 +1,5 @@
 """What pages show of published records is what they print."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

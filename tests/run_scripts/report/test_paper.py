@@ -16,7 +16,6 @@ BLOCKS = {"Table 1": VALUES["table1"], "Table 6": VALUES["table6"]}
 BLOCKS |= {f"K = {k}": rows for k, rows in VALUES["table3"].items()}
 # Printed averages that are more than half a digit off the mean of the printed values: means of unrounded ones.
 ROUNDED = {("Table 1", "m-idpg-phm"): "0.06", ("K = 100", "efl"): "-0.06"}
-
 SCORES = {ACC_AND_MACRO_F1} | {part for metric in METRICS for part in (metric, *metric.split("_and_"))}
 
 

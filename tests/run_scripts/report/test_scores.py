@@ -1,7 +1,5 @@
 """The paper's protocol on made-up runs with known answers: rates, votes, differences beside scipy's and by hand."""
 
-from __future__ import annotations
-
 import math
 import os
 import pickle

@@ -118,16 +118,11 @@ def test_few_shot_feeds_one_representation_to_all_layers():
         assert with_few_shot_input(other) is other
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"supplementary": True},
-        {"method": "fine-tuning"},
-        {"method": "m-idpg-phm+compacter-shared"},
-        {"options": ("--representation-dropout",)},
-        {"options": ("--shorten-method=random_crop",)},
-    ],
-)
+CHANGING = [{"supplementary": True}, *({"method": name} for name in ("fine-tuning", "m-idpg-phm+compacter-shared"))]
+CHANGING += [{"options": (option,)} for option in ("--representation-dropout", "--shorten-method=random_crop")]
+
+
+@pytest.mark.parametrize("change", CHANGING)
 def test_no_cache_where_representations_change(change):
     experiment = Experiment("RTE", "m-idpg-phm", 0.0, 1, "", "")
     assert cache_of(experiment, Path("results")) == Path("results/cache")

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from preprocess.errors import InputError
-from run_scripts.run import experiment
 from run_scripts.run.experiment import Experiment, backbone_digest, file_digest, folder_digest
 from tests.folders import write_backbone
 
@@ -50,16 +49,6 @@ def test_the_authors_position_is_the_same_run_named_or_not(rte):
     """0, for pairs too, as in their scripts; what Figure 7 finds best is another."""
     assert rte.prompt_position == 0 and replace(rte, position=0).run == rte.run
     assert (rte.best_position, replace(rte, task="CR").best_position) == (1, 0)
-
-
-def test_other_metrics_and_settings_of_ours_are_other_runs(rte, monkeypatch):
-    """Runs from before a task was scored as SuperGLUE does, and of another protocol."""
-    of_cb = replace(rte, task="CB")
-    before, same = of_cb.run, rte.run
-    monkeypatch.setattr(experiment, "METRICS_OF_OLD", ("accuracy", "acc_and_macro_f1"))
-    assert of_cb.run != before and rte.run == same
-    monkeypatch.setattr(experiment, "PROTOCOL", experiment.PROTOCOL + 1)
-    assert rte.run != same
 
 
 def test_the_same_weights_in_another_file_are_the_same_run(rte, tmp_path):

@@ -1,7 +1,5 @@
 """Lines of results: whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import subprocess

@@ -11,7 +11,6 @@ import pytest
 from preprocess.data_folder import DataFolder, check_split
 from run_scripts.run import experiment
 from run_scripts.run.experiment import Experiment, folder_digest, splits_of
-from tests.folders import write_questions
 from tests.representations.test_word_vectors import write_vectors
 from tests.run_scripts.tiny import SPLITS
 
@@ -67,15 +66,6 @@ def test_how_many_are_drawn_of_real_training_sets(rte, monkeypatch, examples, mo
     """Frozen: other sizes, or another seed for all methods, would silently change every result."""
     monkeypatch.setattr(experiment, "count_drawn", lambda source: examples)
     assert experiment.drawn(replace(rte, seed=7, **more), DataFolder(Path(rte.data))) == expected
-
-
-def test_questions_are_held_out_whole(rte, tmp_path):
-    data = shutil.copytree(rte.data, tmp_path / "COPA-bin")
-    for split, count in SPLITS.items():
-        write_questions(data, split, [row // 2 for row in range(count)])
-    few = splits_of(replace(rte, task="COPA", data=str(data), k=4), tmp_path)
-    assert sizes(few) == {"train": 8, "valid": 16, "test": SPLITS["valid"]}
-    assert {row // 2 for row in rows(few)["train"]}.isdisjoint(row // 2 for row in rows(few)["valid"])
 
 
 def test_word_vectors_that_come_later_are_in_a_new_copy(rte, tmp_path):

@@ -21,7 +21,6 @@ AGREEMENT = [1, 0.25, 0.5, 1, 0, 0.75] * 4
 
 @pytest.fixture(scope="module")
 def data(world, tmp_path_factory):
-    """Answers of which the label 1 is the first class."""
     place = tmp_path_factory.mktemp("superglue")
     folder = renamed(write_folder(place / "plain", splits=SPLITS), place / "answers", {"0": "1", "1": "0"})
     for split, count in SPLITS.items():
@@ -39,9 +38,8 @@ def test_a_record(name, data, world, tmp_path):
     finished = train(Path(splits.folder.path), place, *usual, *metric)
     record = evaluate(experiment, splits, place / "checkpoint_best.pt", None)
     for part in PARTS[task.metric]:
-        assert finished.log(f"valid_{part}")[record["best_epoch"] - 1] == pytest.approx(
-            record["scores"]["dev"][part], abs=0.06
-        )
+        logged = finished.log(f"valid_{part}")[record["best_epoch"] - 1]
+        assert logged == pytest.approx(record["scores"]["dev"][part], abs=0.06)
     assert [record[split] for split in ("dev", "test")] == [scores[task.metric] for scores in record["scores"].values()]
     saved, questions = np.load(place / "predictions.npz"), DataFolder(data).questions("valid")
     assert saved["test_question"].tolist() == questions.number.tolist()

@@ -74,9 +74,8 @@ def test_rates_that_diverged_are_out_and_what_failed_leaves_no_choice(sweep, tmp
     fails |= {f"MRPC m-idpg-phm {lr}": DIVERGED for lr in ("0.01", "0.001")}
     failed, started = go(sweep(k=[4]), tmp_path / "results", **fails)
     later = [run for run in started if run[0] > 1]
-    assert failed == 1 and later == [
-        (seed, 4, "RTE", row, 1e-3) for seed in (2, 3) for row in ("head-only", "m-idpg-phm")
-    ]
+    rows = ("head-only", "m-idpg-phm")
+    assert failed == 1 and later == [(seed, 4, "RTE", row, 1e-3) for seed in (2, 3) for row in rows]
     assert "2 rows of tasks have no learning rate for their other seeds" in capsys.readouterr().out
     failed, started = go(sweep(k=[4]), tmp_path / "results")
     assert failed == 0 and [run[0] for run in started] == [1, 2, 3] and {run[3] for run in started} == {"head-only"}

@@ -11,8 +11,6 @@ from tests.run_scripts.tiny import IDPG
 
 @pytest.fixture
 def listed(world, tmp_path, capsys):
-    """The lines of a dry run."""
-
     def run(*words, **keys):
         sweep.main([str(world.config(tmp_path, **keys)), "--results", str(tmp_path / "results"), "--dry-run", *words])
         assert not (tmp_path / "results").exists()

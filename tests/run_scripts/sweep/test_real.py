@@ -53,7 +53,6 @@ def slurm(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def uninterrupted(config, slurm, quick_jobs, tmp_path_factory):
-    """The results of a sweep through Slurm."""
     results = tmp_path_factory.mktemp("uninterrupted")
     commands, jobs = slurm
     with pytest.MonkeyPatch.context() as patch:
@@ -104,7 +103,6 @@ def test_a_sweep_goes_on_from_published_records(config, uninterrupted, tmp_path,
 
 
 def forked_sweep(config, results, python):
-    """The body of a process: a sweep that leads a process group of its own."""
     os.setsid()
     sys.stdout, sys.stderr, sys.executable = open(os.devnull, "w"), open(os.devnull, "w"), python
     run(config, results)

@@ -23,7 +23,6 @@ RUNS = {name: Experiment("RTE", "m-idpg-phm", 1e-3, seed, "", BACKBONE, row="row
 
 @pytest.fixture(autouse=True)
 def any_file(monkeypatch):
-    """Passes for a backbone."""
     monkeypatch.setattr(perform, "backbone_digest", lambda path: "ab" * 32)
 
 
@@ -64,15 +63,6 @@ class Cluster:
 
 def finish(results, cluster):
     return Stage(RUNS, results, cluster, False).finish()
-
-
-def test_all_runs_in_turn(tmp_path, capsys):
-    cluster = Cluster()
-    assert finish(tmp_path, cluster) == 0
-    assert cluster.started == ["a", "b", "c"] and [r["run"] for r in read_records(tmp_path)] == ["a", "b", "c"]
-    said = capsys.readouterr()
-    assert "RTE row, position 0, lr 0.001, seed 0: dev 70.0, test 60.0, 5 s" in said.out
-    assert "3/3 runs: 3 done, 0 running, 0 failed [" in said.err
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
-from fairseq_idpg.tasks.folder import preprocess_facts
 from preprocess.data_folder import DataFolder, check_split
 from preprocess.errors import InputError, command_line, escaped
 from preprocess.flags import aligned, named_path, positive
@@ -33,8 +32,10 @@ from preprocess.writing import check_output, new_file
 from .report.choice import Choice, Score, add_choice_options, check_row, take_runs
 from .report.records import Results, has_finished, read_results
 from .report.scores import vote
-from .run.perform import numbered, quiet
 from .run.records import BEST_CHECKPOINT, run_folder
+
+if TYPE_CHECKING:  # --help does without torch, which takes seconds
+    from fairseq_idpg.inference.folder import SplitPredictions
 
 ABOUT = """Write a submission to GLUE or SuperGLUE out of the runs in RESULTS.
 
@@ -200,6 +201,8 @@ def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path |
 
 def lack_of(sheet: Sheet, folder: Path) -> str | None:
     """Return what a folder lacks of the test set; None if it has all."""
+    from fairseq_idpg.tasks.folder import preprocess_facts
+
     if not folder.is_dir():
         return "does not exist"
     data, recorded = DataFolder(folder), preprocess_facts(str(folder)).task
@@ -237,6 +240,8 @@ def numbers_of(sheet: Sheet, data: DataFolder, questions: Questions | None) -> l
 
 def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
     """Return the vote on a test set."""
+    from fairseq_idpg.inference.folder import load_on_folder, predict_split
+
     moved = {"backbone": args.backbone_file} if args.backbone_file else {}
     task, predictions = part.sheet.task, []
     for checkpoint in part.checkpoints:
@@ -258,6 +263,8 @@ def voted(task: Task, predictions: Sequence[SplitPredictions], questions: Questi
     text, or its place in the question, counted from 0.
     """
     if questions is not None:
+        from .run.perform import numbered
+
         choice = vote([numbered(each, questions)[0] for each in predictions], False, questions)
         answers = []
         for number in np.unique(questions.number):
@@ -316,6 +323,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         lacking = f"{len(missing)} of {len(benchmark.sheets)} files of {benchmark.title}"
         raise InputError(f"{lacking} cannot be made of {row} in {results.place}{remedy}: {'; '.join(missing)}")
     if not args.dry_run:
+        from .run.perform import quiet
+
         with quiet(), new_file(args.out) as work, zipfile.ZipFile(work, "w") as archive:
             for part in parts:
                 text = text_of(part.sheet.file, part.numbers, answers_of(part, args))

@@ -58,28 +58,38 @@ def dictionary_of(folder: Path) -> Dictionary:
 
 
 def check(experiments: Iterable[Experiment]) -> None:
-    """Raise InputError for a data folder, backbone, option or start that would make a run fail."""
+    """Raise InputError for all data folders, backbones, options and starts that would make a run fail."""
+    wrong: dict[str, None] = {}
     try:
         experiments = list(experiments)
         # Learning rates and seeds share one check; one backbone is held at a time.
         distinct = dict.fromkeys(replace(each, lr=1.0, seed=1, k=None, source_run=None) for each in experiments)
         for experiment in sorted(distinct, key=lambda each: each.backbone):
-            folder = folder_of(experiment.data)
-            check_folder("data", experiment.facts, folder)
-            check_position(experiment.prompt_position, pairs=len(folder.inputs) == 2)
-            for task, path in zip(experiment.eval_tasks, experiment.eval_data):
-                other = DataFolder(Path(path))
-                check_split(other, REPORTED)
-                check_folder("eval_tasks", find_task(task), other)
-                check_same_data(facts_of(folder), facts_of(other), path)
-            args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
-            check_arguments(args)
-            check_model(experiment, folder, args)
+            try:
+                check_run(experiment)
+            except InputError as error:
+                wrong[str(error)] = None
+        if wrong:
+            raise InputError("; ".join(wrong))
         for experiment in of_each_split(each for each in experiments if not reports_on_its_choice(each)):
             source = DataFolder(Path(experiment.data))
             select_rows(source, *drawn(experiment, source), per_class=False)
     finally:
         backbone_of.cache_clear()  # frees its memory
+
+
+def check_run(experiment: Experiment) -> None:
+    folder = folder_of(experiment.data)
+    check_folder("data", experiment.facts, folder)
+    check_position(experiment.prompt_position, pairs=len(folder.inputs) == 2)
+    for task, path in zip(experiment.eval_tasks, experiment.eval_data):
+        other = DataFolder(Path(path))
+        check_split(other, REPORTED)
+        check_folder("eval_tasks", find_task(task), other)
+        check_same_data(facts_of(folder), facts_of(other), path)
+    args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
+    check_arguments(args)
+    check_model(experiment, folder, args)
 
 
 def check_heads(first: Iterable[Experiment], second: Iterable[Experiment]) -> None:

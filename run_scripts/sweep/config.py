@@ -30,14 +30,12 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from fairseq_idpg.methods.registry import find_preset
-from fairseq_idpg.tasks.positions import POSITIONS
 from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import LARGEST_SEED
 from preprocess.tasks import TASKS
 
-from ..run.experiment import SELECTIONS
-from ..run.options import ARCHITECTURES, check_from_file
+from ..report.records import PAIRS, POSITIONS
+from ..run.experiment import ARCHITECTURES, SELECTIONS, STARTS, check_there
 
 OPTION = re.compile(r"[a-z][a-z0-9-]*")
 MOST_VALUES = 10_000
@@ -127,6 +125,12 @@ def by_task(value: Any) -> Any:
     return {name: [other for other in value if str(other).lower() != name.lower()] for name in TASKS}
 
 
+def method_name(name: str) -> str:
+    from fairseq_idpg.methods.registry import find_preset  # imports torch; what is refused before does without
+
+    return find_preset(name).name
+
+
 Kind = TypeVar("Kind")
 Several = Annotated[list[Kind], Field(min_length=1)]
 Text = Annotated[str, AfterValidator(printable)]
@@ -136,9 +140,9 @@ Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 read_text = BeforeValidator(lambda value: float(value) if isinstance(value, str) else value)
 Rate = Annotated[float, read_text, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
-Position = Annotated[int, Field(ge=min(POSITIONS), le=max(POSITIONS))]
+Position = Annotated[int, Field(ge=min(POSITIONS[PAIRS]), le=max(POSITIONS[PAIRS]))]
 TaskName = Annotated[str, BeforeValidator(one_of(TASKS))]
-Method = Annotated[Text, AfterValidator(lambda name: find_preset(name).name)]  # or several joined by "+"
+Method = Annotated[Text, AfterValidator(method_name)]  # or several joined by "+"
 Folders = Text | dict[TaskName, Text]  # a folder of TASK-bin folders, or a folder for each task
 Setting = str | int | float | bool
 Options = Annotated[dict[str, Setting | list[Setting]], AfterValidator(hyphenated)]
@@ -254,6 +258,8 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
         sweep = Sweep.model_validate(document)
     except ValidationError as error:
         raise InputError(f"{path}: {_first_of(error)}") from None
+    from ..run.options import check_from_file
+
     for name, value in of_file:
         check_from_file(name, value, f"{path}: options")
     _check(sweep, str(path))
@@ -317,3 +323,25 @@ def _check(sweep: Sweep, path: str) -> None:
                 f"{path}: positions of {row.label}: [a, b] needs supplementary training: write "
                 "supplementary: {data: data/MNLI-bin}"
             )
+
+
+def folder_of(data: str | dict[str, str], task: str) -> str:
+    if isinstance(data, str):
+        return str(Path(data) / f"{task}-bin")
+    if task not in data:
+        raise InputError(f"data has no folder of {task}: write data: {{{task}: FOLDER}}")
+    return data[task]
+
+
+def check_files(sweep: Sweep) -> None:
+    """Raise InputError that names all files and folders of a sweep that are missing."""
+    named: list[tuple[str, str | None, str]] = []
+    for row in sweep.rows:
+        named.append(("backbone", row.backbone or sweep.backbone, ""))
+        named += [(name, getattr(row, name), "") for name in STARTS]
+        for task in row.tasks or sweep.tasks:
+            tasks = [task, *(sweep.eval_tasks or {}).get(task, [])]
+            named += [("data", folder_of(row.data or sweep.data, each), each) for each in tasks]
+    if sweep.supplementary is not None:
+        named.append(("data", sweep.supplementary.data, sweep.supplementary.task))
+    check_there(named)

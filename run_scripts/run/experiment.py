@@ -131,7 +131,7 @@ class Experiment:
         named: dict[str, Any] = {name: getattr(self, name) for name in ("data", "backbone", *STARTS)}
         others = [("data", path, task) for task, path in zip(self.eval_tasks, self.eval_data)]
         check_there([*((name, path, self.task) for name, path in named.items()), *others])
-        paths = {name: path and str(Path(path).absolute()) for name, path in named.items()}
+        paths: dict[str, Any] = {name: path and str(Path(path).absolute()) for name, path in named.items()}
         return replace(self, **paths, eval_data=tuple(str(Path(path).absolute()) for path in self.eval_data))
 
     @classmethod

@@ -26,6 +26,7 @@ from .. import module, search_path
 
 STAMP = "%Y-%m-%d %H:%M:%S"  # as fairseq's
 STARTED = "=== started "
+TORCHRUN = "FAIRSEQ_IDPG_TORCHRUN"  # variable of a job's script: the command that starts the child on several machines
 TIME = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTILINE)
 ENDED = re.compile(r"^=== ended with status -?\d+ after ([\d.]+) s$", re.MULTILINE)
 PEAK = re.compile(r"^=== peak memory ([\d.]+) MiB \((\w+)\)$", re.MULTILINE)
@@ -54,7 +55,8 @@ def train(command: list[str], log: Path, echo: bool) -> None:
             last = line.strip() if line.strip() and not line.startswith("===") else last
 
         write(f"{STARTED}{time.strftime(STAMP)} {shlex.join(command)}\n")
-        status = run_child([sys.executable, "-m", module("run_scripts.run.fairseq_train"), *command[1:]], write)
+        python = shlex.split(os.environ.get(TORCHRUN, "")) or [sys.executable]
+        status = run_child([*python, "-m", module("run_scripts.run.fairseq_train"), *command[1:]], write)
         write(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n")
     if status:
         raise InputError(f"fairseq-train ended with status {status}: {last} (log: {log})")

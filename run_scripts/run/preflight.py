@@ -150,10 +150,9 @@ def parse(command: list[str]) -> Namespace:
     try:
         with contextlib.redirect_stderr(said):
             args, left = fairseq_options.parse_args_and_arch(parser, input_args=command[1:], parse_known=True)
-    except SystemExit:
-        raise InputError(f"fairseq-train refuses its options: {said.getvalue().strip().split('error: ')[-1]}") from None
-    except ValueError as error:
-        raise InputError(f"fairseq-train refuses its options: {error}") from None
+    except (SystemExit, ValueError) as error:
+        reason = error if isinstance(error, ValueError) else said.getvalue().strip().split("error: ")[-1]
+        raise InputError(f"fairseq-train refuses its options: {reason}") from None
     if left:
         near = did_you_mean(left[0].partition("=")[0], parser._option_string_actions).rstrip()
         hint = near or "fairseq_idpg/OPTIONS.md lists the plugin's, fairseq-train --help its own"

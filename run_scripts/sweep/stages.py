@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from statistics import mean
 
 from preprocess.errors import InputError, shown
 
+from ..report.records import has_finished
 from ..run.experiment import Experiment, continued, of_each_split, splits_of
 from ..run.fairseq_train import check_whole
 from ..run.perform import finished
-from ..run.records import BEST_CHECKPOINT, results_file, run_folder
+from ..run.records import BEST_CHECKPOINT, read_records, results_file, run_folder
 from .config import Sweep
 from .jobs import Cluster, Local, Slurm, Stage, missing
 from .plan import Rates, Variant, experiments, rates_of, with_chosen_rates
@@ -113,11 +115,23 @@ def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> No
         show_missing(continued(second, sweep.eval_k), results)
 
 
+def estimate(left: Collection[str], runs: Mapping[str, Experiment], results: Path) -> str:
+    """Return how long the missing runs take one after the other, by the mean time of a task's finished ones."""
+    known: dict[str, list[float]] = {}
+    for record in filter(has_finished, read_records(results)):
+        for of in (record["task"], ""):  # "": tasks without a finished run take the mean of all
+            known.setdefault(of, []).append(record["seconds"])
+    if not left or not known:
+        return "; no run has finished there to tell how long they take" if left else ""
+    seconds = sum(mean(known.get(runs[run].task) or known[""]) for run in left)
+    return f"; one after the other they take about {seconds / 60:,.0f} minutes, by the {len(known[''])} finished there"
+
+
 def show_missing(experiments: Iterable[Experiment], results: Path) -> int:
     runs = by_run(experiments)
     left = missing(runs, results)
     for name in left:
         parts = [name, runs[name], *runs[name].options, *(f"→ {task}" for task in runs[name].eval_tasks)]
         print(*(shown(str(part)) for part in parts))
-    print(f"{len(left)} of {len(runs)} runs are missing in {results}")
+    print(f"{len(left)} of {len(runs)} runs are missing in {results}{estimate(left, runs, results)}")
     return len(left)

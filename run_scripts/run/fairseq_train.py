@@ -7,6 +7,7 @@ comes first.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -32,6 +33,8 @@ ENDED = re.compile(r"^=== ended with status -?\d+ after ([\d.]+) s$", re.MULTILI
 PEAK = re.compile(r"^=== peak memory ([\d.]+) MiB \((\w+)\)$", re.MULTILINE)
 STEPS = re.compile(r'\| train_inner \| {.*"num_updates": "(\d+)".*"train_wall": "([\d.]+)"')  # of --log-format json
 VALIDATED = r'\| valid \| {{.*"valid_{}": "([-\d.]+)".*"valid_num_updates": "(\d+)"'
+JSON_LINE = re.compile(r"(.*\| (?:train_inner|train|valid) \| )(\{.*\})$")
+DULL = ("wps", "ups", "wpb", "bsz", "gnorm", "clip", "loss_scale", "gb_free", "nll_loss", "train_wall", "wall", "lr")
 DEVICES = "| training on "  # fairseq's words, after its lines about GPUs
 GPU_TOTAL = re.compile(r"total memory = ([\d.]+) GB")
 GPU_NAME = re.compile(r"total memory = [\d.]+ GB ; name = (.*?) *$", re.MULTILINE)
@@ -51,7 +54,7 @@ def train(command: list[str], log: Path, echo: bool) -> None:
             file.write(line)
             file.flush()
             if echo:
-                print(line, end="", flush=True)
+                print(as_read(line), end="", flush=True)
             last = line.strip() if line.strip() and not line.startswith("===") else last
 
         write(f"{STARTED}{time.strftime(STAMP)} {shlex.join(command)}\n")
@@ -60,6 +63,15 @@ def train(command: list[str], log: Path, echo: bool) -> None:
         write(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n")
     if status:
         raise InputError(f"fairseq-train ended with status {status}: {last} (log: {log})")
+
+
+def as_read(line: str) -> str:
+    """Return a line of --log-format json as a person reads it: epoch, update, losses and scores; others as they are."""
+    if (found := JSON_LINE.match(line)) is None:
+        return line
+    values = json.loads(found[2]).items()
+    told = (f"{name.removeprefix('valid_').removeprefix('train_')} {value}" for name, value in values)
+    return found[1] + " | ".join(each for each in told if not each.startswith(DULL)) + "\n"
 
 
 def run_child(command: Sequence[str], on_line: Callable[[str], None], folder: Path | None = None) -> int:

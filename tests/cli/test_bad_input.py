@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -39,6 +42,9 @@ def test_a_mistake_is_all_that_is_said(pairs, tmp_path, monkeypatch):
     options = ["--backbone", "nowhere.pt", "--max-update", 2]
     ended = train(pairs, tmp_path, *options, succeed=False, forked=True)
     assert ended.output.startswith("fairseq_idpg: ") and len(ended.output.splitlines()) == 1
+    command = [Path(sys.executable).with_name("fairseq-validate"), pairs, "--user-dir", ROOT / "fairseq_idpg"]
+    ended = subprocess.run([*command, "--path", "x.pt"], capture_output=True, text=True)
+    assert ended.stderr.splitlines()[-1].startswith("fairseq_idpg: --task is missing") and ended.returncode == 1
     monkeypatch.setenv("FAIRSEQ_IDPG_LOG", "debug")
     assert "'distributed_world_size': " in train(pairs, tmp_path, *options, succeed=False).output
 

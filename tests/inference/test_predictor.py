@@ -132,7 +132,7 @@ def test_nearest_words(place, folders, tmp_path):
     with torch.no_grad():
         model.model.method.table[0, 1] = 2 * embeddings[word]
     _, row = model.predict([("a", "b")], prompts=True, words=3)[0].prompts
-    assert row.words[0][0] == "'Q'" and abs(row.words[0][1] - 1) < 1e-5
+    assert row.words[0][0] == "Q" and abs(row.words[0][1] - 1) < 1e-5
     assert len(row.words) == 3 and row.words[1][1] < 0.999
     with pytest.raises(InputError, match="words 1000"):
         model.predict([("a", "b")], prompts=True, words=1000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import MISSING, fields, replace
@@ -38,6 +39,7 @@ from preprocess.tasks import Task, find_task
 from .command import training_command
 from .experiment import REPORTED, Experiment, Splits, drawn, of_each_split, reports_on_its_choice
 
+logging.getLogger("fairseq.utils").setLevel(logging.WARNING)  # "--user-dir has already been imported"
 backbone_of = lru_cache(maxsize=1)(read_backbone)
 
 
@@ -66,7 +68,17 @@ def check(experiments: Iterable[Experiment]) -> None:
         distinct = dict.fromkeys(replace(each, lr=1.0, seed=1, k=None, source_run=None) for each in experiments)
         for experiment in sorted(distinct, key=lambda each: each.backbone):
             try:
-                check_run(experiment)
+                folder = folder_of(experiment.data)
+                check_folder("data", experiment.facts, folder)
+                check_position(experiment.prompt_position, pairs=len(folder.inputs) == 2)
+                for task, path in zip(experiment.eval_tasks, experiment.eval_data):
+                    other = DataFolder(Path(path))
+                    check_split(other, REPORTED)
+                    check_folder("eval_tasks", find_task(task), other)
+                    check_same_data(facts_of(folder), facts_of(other), path)
+                args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
+                check_arguments(args)
+                check_model(experiment, folder, args)
             except InputError as error:
                 wrong[str(error)] = None
         if wrong:
@@ -76,20 +88,6 @@ def check(experiments: Iterable[Experiment]) -> None:
             select_rows(source, *drawn(experiment, source), per_class=False)
     finally:
         backbone_of.cache_clear()  # frees its memory
-
-
-def check_run(experiment: Experiment) -> None:
-    folder = folder_of(experiment.data)
-    check_folder("data", experiment.facts, folder)
-    check_position(experiment.prompt_position, pairs=len(folder.inputs) == 2)
-    for task, path in zip(experiment.eval_tasks, experiment.eval_data):
-        other = DataFolder(Path(path))
-        check_split(other, REPORTED)
-        check_folder("eval_tasks", find_task(task), other)
-        check_same_data(facts_of(folder), facts_of(other), path)
-    args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
-    check_arguments(args)
-    check_model(experiment, folder, args)
 
 
 def check_heads(first: Iterable[Experiment], second: Iterable[Experiment]) -> None:
@@ -109,7 +107,8 @@ def check_folder(option: str, task: Task, folder: DataFolder) -> None:
     """
     recorded = preprocess_facts(str(folder.path)).task
     if recorded is not None and recorded.lower() != task.name.lower():
-        raise InputError(f"{option} {folder.path} is of {recorded}, not {task.name}: name a folder of {task.name}")
+        remedy = f"name a folder of {task.name}, or make it with python -m preprocess {task.name}"
+        raise InputError(f"{option} {folder.path} is of {recorded}, not {task.name}: {remedy}")
     pairs = len(folder.inputs) == 2
     labels = [ENTAILED, NOT_ENTAILED] if pairs and not task.pairs else list(task.labels)  # --efl makes pairs
     if sorted(folder.label_names) != sorted(labels) or task.pairs > pairs:

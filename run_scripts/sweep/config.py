@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -125,12 +126,6 @@ def by_task(value: Any) -> Any:
     return {name: [other for other in value if str(other).lower() != name.lower()] for name in TASKS}
 
 
-def method_name(name: str) -> str:
-    from fairseq_idpg.methods.registry import find_preset  # imports torch; what is refused before does without
-
-    return find_preset(name).name
-
-
 Kind = TypeVar("Kind")
 Several = Annotated[list[Kind], Field(min_length=1)]
 Text = Annotated[str, AfterValidator(printable)]
@@ -142,7 +137,10 @@ Rate = Annotated[float, read_text, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Position = Annotated[int, Field(ge=min(POSITIONS[PAIRS]), le=max(POSITIONS[PAIRS]))]
 TaskName = Annotated[str, BeforeValidator(one_of(TASKS))]
-Method = Annotated[Text, AfterValidator(method_name)]  # or several joined by "+"
+# or several joined by "+"; the registry imports torch, which other mistakes in a file do without
+Method = Annotated[
+    Text, AfterValidator(lambda name: import_module("fairseq_idpg.methods.registry").find_preset(name).name)
+]
 Folders = Text | dict[TaskName, Text]  # a folder of TASK-bin folders, or a folder for each task
 Setting = str | int | float | bool
 Options = Annotated[dict[str, Setting | list[Setting]], AfterValidator(hyphenated)]
@@ -335,13 +333,9 @@ def folder_of(data: str | dict[str, str], task: str) -> str:
 
 def check_files(sweep: Sweep) -> None:
     """Raise InputError that names all files and folders of a sweep that are missing."""
-    named: list[tuple[str, str | None, str]] = []
-    for row in sweep.rows:
-        named.append(("backbone", row.backbone or sweep.backbone, ""))
-        named += [(name, getattr(row, name), "") for name in STARTS]
-        for task in row.tasks or sweep.tasks:
-            tasks = [task, *(sweep.eval_tasks or {}).get(task, [])]
-            named += [("data", folder_of(row.data or sweep.data, each), each) for each in tasks]
-    if sweep.supplementary is not None:
-        named.append(("data", sweep.supplementary.data, sweep.supplementary.task))
-    check_there(named)
+    how, named = sweep.supplementary, [("backbone", row.backbone or sweep.backbone, "") for row in sweep.rows]
+    named += [(name, getattr(row, name), "") for row in sweep.rows for name in STARTS]
+    for data, task in ((row.data or sweep.data, task) for row in sweep.rows for task in row.tasks or sweep.tasks):
+        tasks = [task, *(sweep.eval_tasks or {}).get(task, [])]
+        named += [("data", folder_of(data, each), each) for each in tasks]
+    check_there([*named, *([("data", how.data, how.task)] if how else [])])

@@ -178,15 +178,16 @@ def slurm_parameters(settings: Sequence[str]) -> dict[str, Any]:
     if (nodes := found.get("nodes", 1)) != 1:
         processes = found.pop("ntasks_per_node", found["gpus_per_node"] or 1)
         # submitit would wait for a result of each task; the run is one process, whose training is started by srun
-        del found["nodes"]
-        found |= {"use_srun": False, "additional_parameters": {"nodes": nodes, "ntasks_per_node": processes}}
-        host = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+        found |= {
+            "use_srun": False,
+            "additional_parameters": {"nodes": found.pop("nodes"), "ntasks_per_node": processes},
+        }
         start = f"srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --kill-on-bad-exit"
-        if isinstance(found["cpus_per_task"], int):
-            start += f" --cpus-per-task={processes * found['cpus_per_task']}"
+        start += f" --cpus-per-task={processes * found['cpus_per_task']} {shlex.quote(sys.executable)}"
         words = f"-m torch.distributed.run --nnodes {nodes} --nproc_per_node {processes} --rdzv_backend c10d"
+        host = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
         place = f"--rdzv_id $SLURM_JOB_ID --rdzv_endpoint {host}:29400"
-        setup.append(f'export {TORCHRUN}="{start} {shlex.quote(sys.executable)} {words} {place}"')
+        setup.append(f'export {TORCHRUN}="{start} {words} {place}"')
     return found
 
 

@@ -116,15 +116,13 @@ def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> No
 
 
 def estimate(left: Collection[str], runs: Mapping[str, Experiment], results: Path) -> str:
-    """Return how long the missing runs take one after the other, by the mean time of a task's finished ones."""
-    known: dict[str, list[float]] = {}
-    for record in filter(has_finished, read_records(results)):
-        for of in (record["task"], ""):  # "": tasks without a finished run take the mean of all
-            known.setdefault(of, []).append(record["seconds"])
+    """Return how long the missing runs take one after the other, by the mean of the task's finished ones, or of all."""
+    known = [(record["task"], record["seconds"]) for record in filter(has_finished, read_records(results))]
     if not left or not known:
         return "; no run has finished there to tell how long they take" if left else ""
-    seconds = sum(mean(known.get(runs[run].task) or known[""]) for run in left)
-    return f"; one after the other they take about {seconds / 60:,.0f} minutes, by the {len(known[''])} finished there"
+    of_task = {task: mean(seconds for other, seconds in known if other == task) for task, _ in known}
+    total = sum(of_task.get(runs[run].task) or mean(seconds for _, seconds in known) for run in left)
+    return f"; one after the other they take about {total / 60:,.1f} minutes, by the {len(known)} finished there"
 
 
 def show_missing(experiments: Iterable[Experiment], results: Path) -> int:

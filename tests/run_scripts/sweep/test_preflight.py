@@ -30,7 +30,7 @@ def test_a_dry_run_estimates_the_time_from_what_has_finished(tmp_path):
     """By the task's mean; a task without a finished run by that of all."""
     made.write(tmp_path, [made.run("lora", task, seconds=s) for task, s in (("CR", 120), ("CR", 240), ("MR", 900))])
     runs = {task: Experiment(task, "lora", 1e-3, 1, "", "") for task in ("CR", "RTE")}
-    assert "about 10 minutes, by the 3 finished there" in estimate(["CR", "RTE"], runs, tmp_path)
+    assert "about 10.0 minutes, by the 3 finished there" in estimate(["CR", "RTE"], runs, tmp_path)
 
 
 def test_a_dry_run_lists_what_is_missing_and_leaves_nothing(listed, world, tmp_path):

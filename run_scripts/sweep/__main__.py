@@ -68,7 +68,13 @@ def slurm_setting(text: str) -> str:
     from submitit import SlurmExecutor
 
     name, names = pair(text).partition("=")[0], SlurmExecutor._valid_parameters()
-    known = {*names, *SlurmExecutor._equivalence_dict()} - {"mem_gb", "setup", "teardown", "srun_args"}
+    known = {*names, *SlurmExecutor._equivalence_dict()} - {
+        "mem_gb",
+        "setup",
+        "teardown",
+        "srun_args",
+        "additional_parameters",
+    }
     if name not in known:
         raise argparse.ArgumentTypeError(f"{name}: {did_you_mean(name, known)}Known: {', '.join(sorted(known))}")
     return text

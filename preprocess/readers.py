@@ -166,7 +166,7 @@ def _csv_fields(lines: Lines, source: str) -> Iterator[tuple[int, list[str] | st
                     f"{source} line {line}: a quote is opened and not closed up to line {reader.line_num}: mend the "
                     "file, or, of CR, MR, SUBJ and MPQA, give --csv-quotes keep if quotes are ordinary characters"
                 ) from None
-            yield line, f"not csv ({error})"
+            yield line, f"not csv ({error}: separate columns with commas, not with ';' or tabs)"
 
 
 def csv_rows_with_quotes(lines: Lines, columns: Columns, source: str) -> Items:

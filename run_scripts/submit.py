@@ -20,12 +20,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
-from fairseq_idpg.tasks.folder import preprocess_facts
 from preprocess.data_folder import DataFolder, check_split
 from preprocess.errors import InputError, command_line, escaped
 from preprocess.flags import aligned, named_path, positive
@@ -36,8 +34,10 @@ from preprocess.writing import check_output, new_file
 from .report.choice import Choice, Score, add_choice_options, check_row, take_runs
 from .report.records import Results, has_finished, read_results
 from .report.scores import vote
-from .run.perform import numbered, quiet
 from .run.records import BEST_CHECKPOINT, run_folder
+
+if TYPE_CHECKING:  # --help does without torch, which takes seconds
+    from fairseq_idpg.inference.folder import SplitPredictions
 
 # --- what the benchmarks take -----------------------------------------------------------------------------------------
 
@@ -176,6 +176,8 @@ def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path |
             what = f"{checkpoint} of {run['row']} on {run['task']}, lr {run['lr']:g}, seed {run['seed']} is not there"
             remedy = "sweep again without its line in results.jsonl, a whole model with keep_whole_models: true"
             raise InputError(f"{what}: {remedy}")
+    from fairseq_idpg.tasks.folder import preprocess_facts
+
     # The task's folder is where the runs had it; the other test sets lie beside it.
     trained_on = Path(score.runs[0]["data"])
     folder = trained_on if place is None and not sheet.data else (place or trained_on.parent) / f"{sheet.data_name}-bin"
@@ -204,6 +206,8 @@ def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path |
 
 def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
     """Return the vote on a test set."""
+    from fairseq_idpg.inference.folder import load_on_folder, predict_split
+
     moved = {"backbone": args.backbone_file} if args.backbone_file else {}
     task, predictions = part.sheet.task, []
     for checkpoint in part.checkpoints:
@@ -225,6 +229,8 @@ def voted(task: Task, predictions: Sequence[SplitPredictions], questions: Questi
     text, or its place in the question, counted from 0.
     """
     if questions is not None:
+        from .run.perform import numbered
+
         choice = vote([numbered(each, questions)[0] for each in predictions], False, questions)
         answers = []
         for number in np.unique(questions.number):
@@ -279,6 +285,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         lacking = f"{len(missing)} of {len(benchmark.sheets)} files of {benchmark.title}"
         raise InputError(f"{lacking} cannot be made of {row} in {results.place}{remedy}: {'; '.join(missing)}")
     if not args.dry_run:
+        from .run.perform import quiet
+
         with quiet(), new_file(args.out) as work, zipfile.ZipFile(work, "w") as archive:
             for part in parts:
                 text = text_of(part.sheet.file, part.numbers, answers_of(part, args))

@@ -14,18 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairseq_idpg.tasks.positions import POSITIONS
 from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name, named_path, positive, positive_number, random_seed
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, check_replaces_nothing, new_file
 
-from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
-from .run.experiment import ARROW, SELECTIONS, Experiment, continued, with_others
-from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
-from .run.options import ARCHITECTURES, checked
-from .run.perform import perform
-from .run.preflight import check
+from .report.records import PAIRS, POSITIONS
+from .run.experiment import ARCHITECTURES, ARROW, MAX_TOKENS, SELECTIONS, Experiment, continued, with_others
 from .run.records import BEST_CHECKPOINT, Record, append_record, read_records, run_folder
 
 LARGE, MNLI = "checkpoints/roberta.large/model.pt", "checkpoints/roberta.large.mnli/model.pt"
@@ -72,7 +67,7 @@ def make_parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add("--dev", dest="dev_examples", type=positive, metavar="N", help=held_out)
     chosen_on = "best checkpoint on these (clean, the default), or on what is reported, as the authors' scripts (paper)"
     add("--selection", choices=SELECTIONS, default="clean", help=chosen_on)
-    place = partial(add, type=int, choices=POSITIONS, metavar="P")
+    place = partial(add, type=int, choices=POSITIONS[PAIRS], metavar="P")
     place("--position", "--prompt-position", help="of the prompt (default: 0)")
     place("--supplementary-position", help="where it was when the backbone was trained on MNLI")
     start = partial(add, type=lambda text: str(named_path(text)), metavar="FILE")
@@ -94,6 +89,9 @@ def make_parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
 
 def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) -> Experiment:
     """Return the experiment of a command line; ``options`` are those of fairseq-train."""
+    from .run.command import learning_rates, with_few_shot_input
+    from .run.options import checked
+
     if args.supplementary:
         for name, value in (("--k", args.k), ("--dev", args.dev_examples), ("--eval-k", args.eval_k)):
             if value:
@@ -113,6 +111,8 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
 
 def run(task: Task, words: Sequence[str]) -> None:
     args, options = make_parser(task, "--supplementary" in words).parse_known_args(words)
+    from .run.preflight import check  # --help does without torch, which takes seconds
+
     experiment = experiment_of(task, args, options)
     if args.out:
         starts = ("backbone", "init_prompts_from", "init_head_from", "data")
@@ -138,6 +138,8 @@ def run(task: Task, words: Sequence[str]) -> None:
 
 def performed(experiment: Experiment, results: Path) -> Record:
     """Return the record of the run, which is made if need be and added to the results."""
+    from .run.perform import perform
+
     record = perform(experiment, results, echo=True)
     if record not in read_records(results):
         append_record(results, record)
@@ -145,6 +147,8 @@ def performed(experiment: Experiment, results: Path) -> Record:
 
 
 def described(record: Record) -> str:
+    from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
+
     scores = record["scores"]["test"]
     shown = {name: scores[name] for name in scores if name not in (MACRO_F1, ACC_AND_MACRO_F1)}
     return f"{listed(shown)} (dev {record['dev']:.1f}, best epoch {record['best_epoch']}, {record['seconds']:.0f} s)"

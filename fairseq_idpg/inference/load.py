@@ -19,7 +19,7 @@ from omegaconf.errors import ConfigAttributeError
 from preprocess.dictionary import SPECIAL
 from preprocess.errors import reason_of
 
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..models.config import open_options, predicts_words, use_method_file
 from ..out_of_memory import put_on, usual_device
 from ..representations.cache import NO_CACHES
@@ -118,7 +118,10 @@ def open_checkpoint(
     check_is_ours(state, what)
     onnx = onnx_file(path)
     # The device of a tensor, as torch completes "cuda" to "cuda:0".
-    target = torch.empty(0, device=usual_device(cpu=onnx is not None) if device is None else device).device
+    try:
+        target = torch.empty(0, device=usual_device(cpu=onnx is not None) if device is None else device).device
+    except (AssertionError, RuntimeError) as error:
+        raise refused("device", f"is {device!r} ({reason_of(error)}): give 'cpu', or leave it out") from None
     if fp16 and (onnx or target.type == "cpu"):
         raise InputError("`fp16` is for a GPU, and this model would be on the CPU: leave it out")
     record, cfg = recorded(state, what), state["cfg"]

@@ -54,12 +54,13 @@ class Vocabulary:
         return cls(dictionary, encoder, path)
 
     def word(self, number: int) -> str:
-        """Return the quoted text of a symbol; special ones, and parts of characters, by their names."""
+        """Return the text of a symbol, quoted where one would not see it; special ones and parts by their names."""
         symbol = self.dictionary[number]
         if number < self.dictionary.nspecial or symbol == MASK:
             return symbol
         text = self.text([number])
-        return f"<piece {symbol}>" if NO_TEXT in text else repr(text)
+        plain = text.isprintable() and text.split() == [text]
+        return f"<piece {symbol}>" if NO_TEXT in text else text if plain else repr(text)
 
     def text(self, ids: Sequence[int]) -> str:
         if self.encoder is None:

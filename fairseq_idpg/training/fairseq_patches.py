@@ -7,6 +7,7 @@ run; the others ask whose run, or whose file, it is. What belongs to a training 
 import functools
 import logging
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -46,6 +47,16 @@ logger = logging.getLogger(__name__)
 HIDDEN_FROM_COMPILER = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
 PROGRESS = ("params", "lr", "lr_old")  # a group's entries that are no options; lr_old is nag's rate of the last update
 
+# Messages without anything to read: what is trained, its progress, scores and files stay.
+NOISY = (
+    *("fairseq_cli.train", "fairseq_cli.validate", "fairseq.trainer", "fairseq.checkpoint_utils"),
+    *("fairseq.tasks.fairseq_task", "fairseq.data.data_utils", "fairseq.data.iterators"),
+)
+NOISE = re.compile(
+    r"(task|model|criterion): |num\. |loaded |can_reuse|reuse_|rebuild_|creating new|grouped total|detected shared"
+    r"|Preparing to|Saving checkpoint to|Finished saving|Start iterating|begin dry-run"
+)
+
 
 class OwnRun:
     """The checkpoints that this process reads for a run of our task, whatever stands in them."""
@@ -77,7 +88,7 @@ def install() -> None:
     - ``sys.excepthook``, if one of fairseq's commands runs in this process: bad input and Ctrl-C end in one line.
 
     And four methods of torch's optimizers, see ``import_no_compiler``. A filter leaves whole configurations and models
-    of ours out of the log.
+    of ours, and ``NOISE``, out of the log.
     """
     import_no_compiler()
     _replace(PathManager, "copy", copy_whole)
@@ -88,7 +99,7 @@ def install() -> None:
     for command in resuming.loaded_commands("convert_namespace_to_omegaconf"):
         _replace(command, "convert_namespace_to_omegaconf", _convert)
         _replace(sys, "excepthook", _say)
-    for name in ("fairseq_cli.train", "fairseq_cli.validate"):
+    for name in NOISY:
         logging.getLogger(name).addFilter(_is_short)
     for command in resuming.loaded_commands("should_stop_early"):
         _replace(command, "train", _train)
@@ -103,10 +114,14 @@ def _replace(owner: Any, name: str, ours: Callable) -> None:
 
 
 def _is_short(record: logging.LogRecord) -> bool:
-    """Return False for a whole configuration or model of ours, unless FAIRSEQ_IDPG_LOG=debug asks for these."""
+    """Return False for a whole configuration or model of ours, and for ``NOISE`` of a run of ours.
+
+    FAIRSEQ_IDPG_LOG=debug asks for these.
+    """
     whole = record.msg
     ours = isinstance(whole, RobertaIDPGModel) or (isinstance(whole, DictConfig) and whole.task._name == TASK)
-    return not ours or os.environ.get("FAIRSEQ_IDPG_LOG") == "debug"
+    noise = OwnRun.interrupted is not None and record.levelno == logging.INFO and NOISE.match(str(whole))
+    return not (ours or noise) or os.environ.get("FAIRSEQ_IDPG_LOG") == "debug"
 
 
 def _bind(owner: Any, name: str, ours: Callable) -> None:
@@ -279,6 +294,10 @@ def _convert(convert: Callable, args: Any) -> Any:
     if getattr(args, "task", None) != TASK:
         return convert(args)
     end_at_once()
+    # what fairseq's own calls of torch make it warn of
+    warnings.filterwarnings("ignore", "'pin_memory'")
+    warnings.filterwarnings("ignore", ".torch.cuda.amp.autocast")
+    logging.getLogger("hydra").setLevel(logging.WARNING)
     complete_arguments(args)
     check_arguments(args)
     OwnRun.interrupted = "interrupted"
@@ -310,6 +329,8 @@ def _say(show_traceback: Callable, kind: Any, error: BaseException, trace: Any) 
     else:
         # fairseq's trainer wraps any error of a checkpoint in another one
         line = next((str(each) for each in (error, error.__context__) if isinstance(each, InputError)), None)
+    if error.args == (None,) and traceback.extract_tb(trace)[-1].name == "parse_args_and_arch":
+        line = f"--task is missing: give --task {TASK}"  # of fairseq-validate
     if line is None:
         return show_traceback(kind, error, trace)
     print(f"fairseq_idpg: {one_line(line)}", file=sys.stderr)

@@ -25,11 +25,10 @@ from preprocess.errors import InputError
 from preprocess.tasks import MAX_POSITIONS, WARM_UP, WHOLE_MODEL, Settings
 
 from .. import ROOT
-from .experiment import Experiment, Splits
+from .experiment import MAX_TOKENS, Experiment, Splits
 from .options import checked
 from .records import BEST_CHECKPOINT
 
-MAX_TOKENS = 4400
 VALID_BATCH = 64
 DECAY = "polynomial_decay"
 FEW_SHOT_INPUT = ("--representation", "backbone")

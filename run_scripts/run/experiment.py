@@ -23,6 +23,9 @@ from preprocess.tasks import OF_SCORES, SETTINGS, TASKS, Settings, Task, counter
 from preprocess.writing import locked
 
 SELECTIONS = ("clean", "paper")
+# Here without torch, which commands import once they have read their arguments.
+ARCHITECTURES = ("roberta_idpg", "roberta_idpg_base", "roberta_idpg_large", "roberta_idpg_minilm")
+MAX_TOKENS = 4400  # of a batch
 # Version of the settings in command.py. Every change of them raises it: runs with other settings get other identities.
 # 2: at most 4,400 tokens in a batch, the authors' choice of checkpoints and loss scale.
 PROTOCOL = 2
@@ -127,11 +130,12 @@ class Experiment:
         return folder_digest(self.data, self.reads_word_vectors)
 
     def absolute(self) -> Experiment:
-        """Return the experiment with absolute paths; raise InputError where a file or folder is missing."""
-        names = ("data", "backbone", *STARTS)
-        paths: dict[str, Any] = {name: _absolute(name, getattr(self, name), self.task) for name in names}
-        others = (_absolute("data", path, task) for task, path in zip(self.eval_tasks, self.eval_data))
-        return replace(self, **paths, eval_data=tuple(others))
+        """Return the experiment with absolute paths; raise InputError that names all missing files and folders."""
+        named: dict[str, Any] = {name: getattr(self, name) for name in ("data", "backbone", *STARTS)}
+        others = [("data", path, task) for task, path in zip(self.eval_tasks, self.eval_data)]
+        check_there([*((name, path, self.task) for name, path in named.items()), *others])
+        paths: dict[str, Any] = {name: path and str(Path(path).absolute()) for name, path in named.items()}
+        return replace(self, **paths, eval_data=tuple(str(Path(path).absolute()) for path in self.eval_data))
 
     @classmethod
     def from_json(cls, text: str) -> Experiment:
@@ -151,12 +155,15 @@ class Experiment:
         return f"{task}{few} {self.row or self.method}, {place}, lr {self.lr:g}, seed {self.seed}"
 
 
-def _absolute(name: str, path: str, task: str) -> str:
-    if path and not Path(path).exists():
-        hint = did_you_mean(task, TASKS, any_case=True) if name == "data" and known_task(task) is None else ""
-        remedy = REMEDIES.get(name, "give its path").format(task)
-        raise InputError(f"{name} {path} does not exist: {hint}{remedy}")
-    return path and str(Path(path).absolute())
+def check_there(named: Iterable[tuple[str, str | None, str]]) -> None:
+    """Raise InputError that names every missing file and folder; ``named``: option, path, task."""
+    lines = []
+    for name, path, task in named:
+        if path and not Path(path).exists():
+            hint = did_you_mean(task, TASKS, any_case=True) if name == "data" and known_task(task) is None else ""
+            lines.append(f"{name} {path} does not exist: {hint}{REMEDIES.get(name, 'give its path').format(task)}")
+    if lines:
+        raise InputError("; ".join(dict.fromkeys(lines)))
 
 
 @cache

@@ -7,6 +7,7 @@ comes first.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -26,11 +27,14 @@ from .. import module, search_path
 
 STAMP = "%Y-%m-%d %H:%M:%S"  # as fairseq's
 STARTED = "=== started "
+TORCHRUN = "FAIRSEQ_IDPG_TORCHRUN"  # variable of a job's script: the command that starts the child on several machines
 TIME = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTILINE)
 ENDED = re.compile(r"^=== ended with status -?\d+ after ([\d.]+) s$", re.MULTILINE)
 PEAK = re.compile(r"^=== peak memory ([\d.]+) MiB \((\w+)\)$", re.MULTILINE)
 STEPS = re.compile(r'\| train_inner \| {.*"num_updates": "(\d+)".*"train_wall": "([\d.]+)"')  # of --log-format json
 VALIDATED = r'\| valid \| {{.*"valid_{}": "([-\d.]+)".*"valid_num_updates": "(\d+)"'
+JSON_LINE = re.compile(r"(.*\| (?:train_inner|train|valid) \| )(\{.*\})$")
+DULL = ("wps", "ups", "wpb", "bsz", "gnorm", "clip", "loss_scale", "gb_free", "nll_loss", "train_wall", "wall", "lr")
 DEVICES = "| training on "  # fairseq's words, after its lines about GPUs
 GPU_NAME = re.compile(r"total memory = [\d.]+ GB ; name = (.*?) *$", re.MULTILINE)
 
@@ -44,16 +48,25 @@ def train(command: list[str], log: Path, echo: bool) -> None:
 
     def said(line: str) -> str:
         if echo:
-            print(line, end="", flush=True)
+            print(as_read(line), end="", flush=True)
         return line
 
     with open(log, "a", encoding="utf-8") as file:
         file.write(said(f"{STARTED}{time.strftime(STAMP)} {shlex.join(command)}\n"))
-        child = [sys.executable, "-m", module("run_scripts.run.fairseq_train"), *command[1:]]
-        status, last = run_child(child, file, said)
+        python = shlex.split(os.environ.get(TORCHRUN, "")) or [sys.executable]
+        status, last = run_child([*python, "-m", module("run_scripts.run.fairseq_train"), *command[1:]], file, said)
         file.write(said(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n"))
     if status:
         raise InputError(f"fairseq-train ended with status {status}: {last} (log: {log})")
+
+
+def as_read(line: str) -> str:
+    """Return a line of --log-format json as a person reads it: epoch, update, losses and scores; others as they are."""
+    if (found := JSON_LINE.match(line)) is None:
+        return line
+    values = json.loads(found[2]).items()
+    told = (f"{name.removeprefix('valid_').removeprefix('train_')} {value}" for name, value in values)
+    return found[1] + " | ".join(each for each in told if not each.startswith(DULL)) + "\n"
 
 
 def run_child(

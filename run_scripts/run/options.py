@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from fairseq.registry import REGISTRIES
 
-from fairseq_idpg.models.config import SIZES, RobertaIDPGConfig
+from fairseq_idpg.models.config import RobertaIDPGConfig
 from fairseq_idpg.names import SECTIONS
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 from fairseq_idpg.training.arguments import literal, parse_pair
@@ -41,7 +41,6 @@ RESERVED |= {"--max-sentences": RESERVED["--batch-size"], "-a": RESERVED["--arch
 PIPELINE = [f"--pipeline-{part}{what}" for part in ("", "encoder-", "decoder-") for what in ("balance", "devices")]
 EVALUATED = ("--adamax-betas", "--adafactor-eps", "--lamb-betas", "--model-overrides", "--wer-args", *PIPELINE)
 BETAS = "--adam-betas"
-ARCHITECTURES = ("roberta_idpg", *SIZES)
 # Options with texts that the plugin reads. Any other text may name a place to write, or code.
 READ_HERE = {*READ, *(flag_name(item.name) for item in fields(RobertaIDPGConfig))}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import MISSING, fields, replace
@@ -38,6 +39,7 @@ from preprocess.tasks import Task, find_task, known_task
 from .command import training_command
 from .experiment import REPORTED, Experiment, Splits, drawn, of_each_split, reports_on_its_choice
 
+logging.getLogger("fairseq.utils").setLevel(logging.WARNING)  # "--user-dir has already been imported"
 backbone_of = lru_cache(maxsize=1)(read_backbone)
 
 
@@ -58,25 +60,31 @@ def dictionary_of(folder: Path) -> Dictionary:
 
 
 def check(experiments: Iterable[Experiment]) -> None:
-    """Raise InputError for a data folder, backbone, option or start that would make a run fail."""
+    """Raise InputError for all data folders, backbones, options and starts that would make a run fail."""
+    wrong: dict[str, None] = {}
     try:
         experiments = list(experiments)
         # Learning rates and seeds share one check; one backbone is held at a time.
         distinct = dict.fromkeys(replace(each, lr=1.0, seed=1, k=None, source_run=None) for each in experiments)
         for experiment in sorted(distinct, key=lambda each: each.backbone):
-            folder = folder_of(experiment.data)
-            check_folder("data", experiment.facts, folder)
-            check_position(experiment.prompt_position, pairs=len(folder.inputs) == 2)
-            for task, path in zip(experiment.eval_tasks, experiment.eval_data):
-                other = DataFolder(Path(path))
-                check_split(other, REPORTED)
-                check_folder("eval_tasks", find_task(task), other)
-                check_same_data(facts_of(folder), facts_of(other), path)
-            args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
-            check_arguments(args)
-            names: Any = Namespace(names=folder.label_names, data=folder.path)
-            check_scored(args, None if folder.regression else names)
-            check_model(experiment, folder, args)
+            try:
+                folder = folder_of(experiment.data)
+                check_folder("data", experiment.facts, folder)
+                check_position(experiment.prompt_position, pairs=len(folder.inputs) == 2)
+                for task, path in zip(experiment.eval_tasks, experiment.eval_data):
+                    other = DataFolder(Path(path))
+                    check_split(other, REPORTED)
+                    check_folder("eval_tasks", find_task(task), other)
+                    check_same_data(facts_of(folder), facts_of(other), path)
+                args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
+                check_arguments(args)
+                names: Any = Namespace(names=folder.label_names, data=folder.path)
+                check_scored(args, None if folder.regression else names)
+                check_model(experiment, folder, args)
+            except InputError as error:
+                wrong[str(error)] = None
+        if wrong:
+            raise InputError("; ".join(wrong))
         for experiment in of_each_split(each for each in experiments if not reports_on_its_choice(each)):
             source = DataFolder(Path(experiment.data))
             select_rows(source, *drawn(experiment, source), per_class=False)
@@ -91,7 +99,8 @@ def check_folder(option: str, task: Task, folder: DataFolder) -> None:
     """
     recorded = preprocess_facts(str(folder.path)).task
     if recorded is not None and known_task(task.name) and recorded.lower() != task.name.lower():
-        raise InputError(f"{option} {folder.path} is of {recorded}, not {task.name}: name a folder of {task.name}")
+        remedy = f"name a folder of {task.name}, or make it with python -m preprocess {task.name}"
+        raise InputError(f"{option} {folder.path} is of {recorded}, not {task.name}: {remedy}")
     pairs = len(folder.inputs) == 2
     labels = [ENTAILED, NOT_ENTAILED] if pairs and not task.pairs else list(task.labels)  # --efl makes pairs
     if sorted(folder.label_names) != sorted(labels) or task.pairs > pairs:
@@ -132,10 +141,9 @@ def parse(command: list[str]) -> Namespace:
     try:
         with contextlib.redirect_stderr(said):
             args, left = fairseq_options.parse_args_and_arch(parser, input_args=command[1:], parse_known=True)
-    except SystemExit:
-        raise InputError(f"fairseq-train refuses its options: {said.getvalue().strip().split('error: ')[-1]}") from None
-    except ValueError as error:
-        raise InputError(f"fairseq-train refuses its options: {error}") from None
+    except (SystemExit, ValueError) as error:
+        reason = error if isinstance(error, ValueError) else said.getvalue().strip().split("error: ")[-1]
+        raise InputError(f"fairseq-train refuses its options: {reason}") from None
     if left:
         near = did_you_mean(left[0].partition("=")[0], parser._option_string_actions).rstrip()
         hint = near or "fairseq_idpg/OPTIONS.md lists the plugin's, fairseq-train --help its own"

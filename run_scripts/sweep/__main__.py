@@ -11,24 +11,18 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from preprocess.errors import InputError, command_line, shown
+from preprocess.errors import InputError, command_line, did_you_mean
 from preprocess.flags import named_path, positive
 
-from ..run.experiment import Experiment, continued, of_each_split, splits_of
-from ..run.fairseq_train import check_whole
-from ..run.perform import finished
-from ..run.preflight import check
-from ..run.records import BEST_CHECKPOINT, held, results_file, run_folder
-from .config import Sweep, read_sweep
-from .jobs import Cluster, Local, Slurm, Stage, missing
-from .plan import Rates, Variant, experiments, first_stage, rates_of, with_chosen_rates
+from ..run.experiment import continued
+from ..run.records import held
+from .config import check_files, read_sweep
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
-CLUSTERS: dict[str, type[Local] | type[Slurm]] = {"local": Local, "slurm": Slurm}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,9 +41,9 @@ def parser() -> argparse.ArgumentParser:
     several(
         "--eval-k", metavar="K", help="then train each model on K examples of each of these tasks, and answer again"
     )
-    add("--cluster", choices=list(CLUSTERS), default="local", help="where runs are started (default: local)")
+    add("--cluster", choices=("local", "slurm"), default="local", help="where runs are started (default: local)")
     add("--jobs", type=positive, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")
-    pairs("--slurm", help="for sbatch: partition=gpu time=600 ...")
+    pairs("--slurm", type=slurm_setting, help="for sbatch: partition=gpu time=600 ...")
     add("--dry-run", action="store_true", help="check everything, list the missing runs, and run nothing")
     return made
 
@@ -69,6 +63,23 @@ def pair(text: str) -> str:
     return text
 
 
+def slurm_setting(text: str) -> str:
+    """Return NAME=VALUE with a name that submitit knows, also where Slurm is not installed; for argparse."""
+    from submitit import SlurmExecutor
+
+    name, names = pair(text).partition("=")[0], SlurmExecutor._valid_parameters()
+    known = {*names, *SlurmExecutor._equivalence_dict()} - {
+        "mem_gb",
+        "setup",
+        "teardown",
+        "srun_args",
+        "additional_parameters",
+    }
+    if name not in known:
+        raise argparse.ArgumentTypeError(f"{name}: {did_you_mean(name, known)}Known: {', '.join(sorted(known))}")
+    return text
+
+
 @command_line("run_scripts", "the same command goes on")
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
@@ -78,6 +89,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     results = (args.results or Path("results") / name_of(args.config)).absolute()
     lists = [(key, getattr(args, key)) for key in ("eval_tasks", "eval_k")]
     sweep = read_sweep(args.config, [*(f"{key}=[{','.join(words)}]" for key, words in lists if words), *args.set])
+    check_files(sweep)
+    # These import torch, which takes seconds: --help and a mistake in the file do without.
+    from fairseq_idpg import plugin  # noqa: F401
+
+    from ..run.preflight import check
+    from .plan import experiments, first_stage
+    from .stages import CLUSTERS, run, show
+
     first, second = first_stage(sweep), experiments(sweep, {})
     # All runs are checked before the first one is started.
     check([*first.values(), *second, *continued(second, sweep.eval_k)])
@@ -93,111 +112,6 @@ def name_of(config: Path) -> Path:
     """Return the folder of a configuration's results: idspam/table2 in a paper's folder, else the name of the file."""
     paper = config.resolve().parent
     return Path(paper.name if paper.parent == CONFIGS else "", config.stem)
-
-
-def by_run(runs: Iterable[Experiment]) -> dict[str, Experiment]:
-    return {experiment.run: experiment for experiment in runs}
-
-
-# --- running ---------------------------------------------------------------------------------------------------------
-
-
-def run(
-    sweep: Sweep, first: Mapping[Variant, Experiment], second: Iterable[Experiment], results: Path, cluster: Cluster
-) -> int:
-    """Make the runs of all stages; return the number of failed ones.
-
-    Raises InputError where supplementary training failed, which the other runs need.
-    """
-    for experiment in of_each_split([*second, *continued(second, sweep.eval_k)]):
-        splits_of(experiment, results / "data")
-    if first:
-        stage = Stage(by_run(first.values()), results / "supplementary", cluster, True)
-        failed = stage.finish()
-        if failed or stage.diverged:
-            raise InputError(
-                f"of {len(first)} runs of supplementary training {failed} failed, which the same command tries again, "
-                f"and {stage.diverged} diverged: lower supplementary.lr"
-            )
-        second = experiments(sweep, trained(first, results))
-    keep_whole_models = sweep.keep_whole_models or bool(sweep.eval_k)
-    second, failed = finish_seeds(rates_of(sweep, second), results, cluster, keep_whole_models)
-    if sweep.eval_k:
-        left = set(missing(by_run(second), results))
-        sources = [source for source in second if source.run not in left and finished(results, source.run)]
-        print(f"{results}: models of {len(sources)} runs go on with other tasks", flush=True)
-        failed += finish(continued(sources, sweep.eval_k), results, cluster, sweep.keep_whole_models)
-    return failed
-
-
-def finish_seeds(
-    rates: Rates, results: Path, cluster: Cluster, keep_whole_models: bool
-) -> tuple[list[Experiment], int]:
-    """Make the first seeds, then the others at the learning rates that these choose; return runs and failures."""
-    failed = finish(rates.first, results, cluster, keep_whole_models)
-    later: list[Experiment] = []
-    undecided = 0
-    # Another seed may diverge at a chosen rate: then all are run at the next one.
-    while rates.later and (chosen := with_chosen_rates(rates, results)) != (later, undecided):
-        later, undecided = chosen
-        failed += finish(later, results, cluster, keep_whole_models) if later else 0
-    if undecided:
-        print(f"{results}: {undecided} rows of tasks have no learning rate for their other seeds", flush=True)
-    return [*rates.first, *later], failed
-
-
-def finish(runs: Iterable[Experiment], results: Path, cluster: Cluster, keep_whole_models: bool) -> int:
-    """Make runs; return the number of failed ones."""
-    stage = Stage(by_run(runs), results, cluster, keep_whole_models)
-    failed = stage.finish()
-    diverged = f", {stage.diverged} diverged" if stage.diverged else ""
-    print(f"{results_file(results)}: {len(stage.runs)} runs, {failed} failed{diverged}", flush=True)
-    return failed
-
-
-def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant, str]:
-    """Return the checkpoints of supplementary training; raise InputError where one is gone or damaged."""
-    place = results / "supplementary"
-    found = {variant: run_folder(place, experiment.run) / BEST_CHECKPOINT for variant, experiment in first.items()}
-    for path in found.values():
-        remedy = f"remove its folder and the line of that run in {results_file(place)}"
-        check_whole(path, f"{remedy}, and the same command makes it again")
-    return {variant: str(path) for variant, path in found.items()}
-
-
-# --- a dry run -------------------------------------------------------------------------------------------------------
-
-
-def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> None:
-    """Print the missing runs."""
-    # The identities of later runs need the checkpoints of supplementary training.
-    if first and show_missing(first.values(), results / "supplementary"):
-        print(f"and then {len(experiments(sweep, {}))} runs that start from what these leave")
-        return
-    second = experiments(sweep, trained(first, results))
-    rates = rates_of(sweep, second)
-    show_missing(rates.first, results)
-    if rates.later:
-        later, undecided = with_chosen_rates(rates, results)
-        second = [*rates.first, *later]
-        print("and then, at the learning rates that these choose:")
-        if later:
-            show_missing(later, results)
-        if undecided:
-            print(f"{undecided * len({run.seed for run in rates.later})} runs whose learning rate is not known yet")
-    if sweep.eval_k:
-        print("and then, each from one of these:")
-        show_missing(continued(second, sweep.eval_k), results)
-
-
-def show_missing(experiments: Iterable[Experiment], results: Path) -> int:
-    runs = by_run(experiments)
-    left = missing(runs, results)
-    for name in left:
-        parts = [name, runs[name], *runs[name].options, *(f"→ {task}" for task in runs[name].eval_tasks)]
-        print(*(shown(str(part)) for part in parts))
-    print(f"{len(left)} of {len(runs)} runs are missing in {results}")
-    return len(left)
 
 
 if __name__ == "__main__":

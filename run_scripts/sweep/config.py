@@ -5,27 +5,25 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from fairseq_idpg.methods.registry import find_preset
-from fairseq_idpg.tasks.positions import POSITIONS
 from preprocess.cli import check_task_name
 from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import LARGEST_SEED
-from preprocess.split_scores import OF_QUESTIONS
+from preprocess.split_scores import METRICS, OF_QUESTIONS
 from preprocess.tasks import TASKS, known_task
 
-from ..run.experiment import SELECTIONS
-from ..run.metrics import METRICS
-from ..run.options import ARCHITECTURES, check_from_file
+from ..report.records import PAIRS, POSITIONS
+from ..run.experiment import ARCHITECTURES, METRICS_OF_OLD, SELECTIONS, STARTS, check_there
 
 OPTION = re.compile(r"[a-z][a-z0-9-]*")
 MOST_VALUES = 10_000
-OWN_METRICS = [metric for metric in METRICS if metric not in OF_QUESTIONS]
+OWN_METRICS = [metric for metric in (*METRICS_OF_OLD, *METRICS) if metric not in OF_QUESTIONS]
 
 # --- YAML ------------------------------------------------------------------------------------------------------------
 
@@ -129,10 +127,13 @@ Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 read_text = BeforeValidator(lambda value: float(value) if isinstance(value, str) else value)
 Rate = Annotated[float, read_text, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
-Position = Annotated[int, Field(ge=min(POSITIONS), le=max(POSITIONS))]
+Position = Annotated[int, Field(ge=min(POSITIONS[PAIRS]), le=max(POSITIONS[PAIRS]))]
 TaskName = Annotated[str, BeforeValidator(task_name)]
 KnownTask = Annotated[str, BeforeValidator(one_of(TASKS))]
-Method = Annotated[Text, AfterValidator(lambda name: find_preset(name).name)]  # or several joined by "+"
+# or several joined by "+"; the registry imports torch, which other mistakes in a file do without
+Method = Annotated[
+    Text, AfterValidator(lambda name: import_module("fairseq_idpg.methods.registry").find_preset(name).name)
+]
 Folders = Text | dict[TaskName, Text]  # a folder of TASK-bin folders, or a folder for each task
 Setting = str | int | float | bool
 Options = Annotated[dict[str, Setting | list[Setting]], AfterValidator(hyphenated)]
@@ -249,6 +250,9 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
         sweep = Sweep.model_validate(document)
     except ValidationError as error:
         raise InputError(f"{path}: {_first_of(error)}") from None
+
+    from ..run.options import check_from_file  # imports torch
+
     for name, value in of_file:
         check_from_file(name, value, f"{path}: options")
     _check(sweep, str(path))
@@ -314,3 +318,21 @@ def _check(sweep: Sweep, path: str) -> None:
                 f"{path}: positions of {row.label}: [a, b] needs supplementary training: write "
                 "supplementary: {data: data/MNLI-bin}"
             )
+
+
+def folder_of(data: str | dict[str, str], task: str) -> str:
+    if isinstance(data, str):
+        return str(Path(data) / f"{task}-bin")
+    if task not in data:
+        raise InputError(f"data has no folder of {task}: write data: {{{task}: FOLDER}}")
+    return data[task]
+
+
+def check_files(sweep: Sweep) -> None:
+    """Raise InputError that names all files and folders of a sweep that are missing."""
+    how, named = sweep.supplementary, [("backbone", row.backbone or sweep.backbone, "") for row in sweep.rows]
+    named += [(name, getattr(row, name), "") for row in sweep.rows for name in STARTS]
+    for data, task in ((row.data or sweep.data, task) for row in sweep.rows for task in row.tasks or sweep.tasks):
+        tasks = [task, *(sweep.eval_tasks or {}).get(task, [])]
+        named += [("data", folder_of(data, each), each) for each in tasks]
+    check_there([*named, *([("data", how.data, how.task)] if how else [])])

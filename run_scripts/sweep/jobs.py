@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm import tqdm
 
@@ -20,7 +20,7 @@ from preprocess.writing import write_text
 
 from .. import PARENT, ROOT, module
 from ..run.experiment import Experiment
-from ..run.fairseq_train import child_environment
+from ..run.fairseq_train import TORCHRUN, child_environment
 from ..run.perform import described, finished, perform, unanswered
 from ..run.records import DIVERGED, EXPERIMENT, FILE, Record, append_record, failure, read_records, run_folder
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 2
 BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} runs: {desc} [{elapsed}, {remaining} left]"
 SLURM_USUAL = {"job_name": "fairseq_idpg", "gpus_per_node": 1, "cpus_per_task": 4, "time": 24 * 60}
+SLURM_SHORT = {"tasks_per_node": "ntasks_per_node", "timeout_min": "time", "name": "job_name"}
 SLURM_ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING"}
 SLURM_AT_ONCE = 100
 
@@ -126,7 +127,8 @@ class LocalJob:
 class Slurm:
     """A job for each run; takes over the jobs of a sweep that was killed.
 
-    ``settings``: partition, time (minutes), gpus_per_node, cpus_per_task and other NAME=VALUE of submitit.
+    ``settings``: partition, time (minutes), gpus_per_node, cpus_per_task and other NAME=VALUE of submitit. With
+    ``nodes`` above 1, the script of a job says how its training starts on each of them.
     """
 
     interval = 10.0
@@ -134,12 +136,10 @@ class Slurm:
     def __init__(self, folder: Path, jobs: int | None, settings: Sequence[str]):
         import submitit
 
-        setup = [] if PARENT else [f"export PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"]
-        pairs = (setting.split("=", 1) for setting in settings)
-        named = {name: int(value) if value.isdecimal() else value for name, value in pairs}
+        parameters = slurm_parameters(settings)
         with in_one_line():
             self.executor = submitit.SlurmExecutor(folder)
-            self.executor.update_parameters(**{**SLURM_USUAL, "setup": setup, **named})
+            self.executor.update_parameters(**parameters)
         self.folder, self.jobs = folder, jobs or SLURM_AT_ONCE
         self.running: list[submitit.Job[Record]] = []
 
@@ -167,6 +167,28 @@ class Slurm:
         job: submitit.SlurmJob[Record] = submitit.SlurmJob(self.folder, number.read_text(encoding="utf-8"))
         ended = job.paths.result_pickle.exists()
         return None if ended or job.watcher.get_state(job.job_id, mode="force") not in SLURM_ALIVE else job
+
+
+def slurm_parameters(settings: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters of submitit's SlurmExecutor."""
+    setup = [] if PARENT else [f"export PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"]
+    found: dict[str, Any] = {**SLURM_USUAL, "setup": setup}
+    for name, _, value in (setting.partition("=") for setting in settings):
+        found[SLURM_SHORT.get(name, name)] = int(value) if value.isdecimal() else value
+    if (nodes := found.get("nodes", 1)) != 1:
+        processes = found.pop("ntasks_per_node", found["gpus_per_node"] or 1)
+        # submitit would wait for a result of each task; the run is one process, whose training is started by srun
+        found |= {
+            "use_srun": False,
+            "additional_parameters": {"nodes": found.pop("nodes"), "ntasks_per_node": processes},
+        }
+        start = f"srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --kill-on-bad-exit"
+        start += f" --cpus-per-task={processes * found['cpus_per_task']} {shlex.quote(sys.executable)}"
+        words = f"-m torch.distributed.run --nnodes {nodes} --nproc_per_node {processes} --rdzv_backend c10d"
+        host = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+        place = f"--rdzv_id $SLURM_JOB_ID --rdzv_endpoint {host}:29400"
+        setup.append(f'export {TORCHRUN}="{start} {words} {place}"')
+    return found
 
 
 class SlurmJob:

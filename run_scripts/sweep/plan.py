@@ -18,7 +18,7 @@ from ..run.command import learning_rates, with_few_shot_input
 from ..run.experiment import STARTS, Experiment, with_others
 from ..run.options import checked, flags
 from ..run.records import read_records
-from .config import Row, Supplementary, Sweep
+from .config import Row, Supplementary, Sweep, folder_of
 from .jobs import has_diverged
 
 MOST_RUNS = 100_000
@@ -63,7 +63,7 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
             if checkpoint is not None and sweep.supplementary is not None:
                 starts: dict[str, Any] = {f"init_{part}_from": checkpoint for part in sweep.supplementary.keep}
                 run = replace(run, backbone=checkpoint, **starts)
-            others = {other: _folder(data, other) for other in (sweep.eval_tasks or {}).get(task, [])}
+            others = {other: folder_of(data, other) for other in (sweep.eval_tasks or {}).get(task, [])}
             run = with_others(run, "eval_tasks", others).absolute()
             run = replace(run, position=run.best_position if place.downstream == "best" else place.downstream)
             run = with_few_shot_input(run)
@@ -82,19 +82,11 @@ def _basis(
             raise InputError(f"prompt_lengths and {given}: leave one of them out")
         options["prompt-length"] = length
     run = Experiment(
-        task, row.method, 0.0, 0, _folder(data, task), row.backbone or sweep.backbone, sweep.arch, row.label
+        task, row.method, 0.0, 0, folder_of(data, task), row.backbone or sweep.backbone, sweep.arch, row.label
     )
     starts = {name: getattr(row, name) for name in STARTS}
     length_of = {name: getattr(limits, name) for name in ("batch_size", "max_epoch", "max_update")}
     return replace(run, **starts, **length_of, options=checked(flags(options)))
-
-
-def _folder(data: str | dict[str, str], task: str) -> str:
-    if isinstance(data, str):
-        return str(Path(data) / f"{task}-bin")
-    if task not in data:
-        raise InputError(f"data has no folder of {task}: write data: {{{task}: FOLDER}}")
-    return data[task]
 
 
 def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:

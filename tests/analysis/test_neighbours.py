@@ -42,8 +42,8 @@ def printed(capsys):
 
 
 def words_of(line):
-    """['a' 0.5, ...] of a line, its columns closed up."""
-    return re.findall(r"('(?:[^'\\]|\\.)*'|\"'\"|<[^>]+>) (-?\d\.\d{3})", line.partition(" row ")[2])
+    """[("a", "0.5"), ...] of a line, its columns closed up."""
+    return re.findall(r"('(?:[^'\\]|\\.)*'|\"'\"|<[^>]+>|\S+) (-?\d\.\d{3})", line.partition(" row ")[2])
 
 
 def loaded_from(checkpoint, pairs):
@@ -129,8 +129,8 @@ def test_nearest_words_by_hand(tmp_path):
     assert words.candidates.tolist() == [0, 2, 3, 4, 5, 7]
     lines = words.lines(rows, 2)
     assert lines == [
-        "  row 1  'great' 0.981  'bad' 0.196",
-        "  row 2  </s> 0.894     'great' 0.000",
+        "  row 1  great 0.981  bad 0.196",
+        "  row 2  </s> 0.894   great 0.000",
         "  row 3  all zero",
     ]
 

@@ -1,12 +1,15 @@
 """Bad input, and a batch that does not fit into memory: one line, a status other than 0, nothing half-written."""
 
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 
-from tests.folders import train, validate, write_backbone, write_folder
+from tests.folders import ROOT, train, validate, write_backbone, write_folder
 
 
 def refuse(folder, save_dir, *options, without=""):
@@ -38,6 +41,9 @@ def test_a_mistake_is_all_that_is_said(pairs, tmp_path, monkeypatch):
     options = ["--backbone", "nowhere.pt", "--max-update", 2]
     ended = train(pairs, tmp_path, *options, succeed=False, forked=True)
     assert ended.output.startswith("fairseq_idpg: ") and len(ended.output.splitlines()) == 1
+    command = [Path(sys.executable).with_name("fairseq-validate"), pairs, "--user-dir", ROOT / "fairseq_idpg"]
+    ended = subprocess.run([*command, "--path", "x.pt"], capture_output=True, text=True)
+    assert ended.stderr.splitlines()[-1].startswith("fairseq_idpg: --task is missing") and ended.returncode == 1
     monkeypatch.setenv("FAIRSEQ_IDPG_LOG", "debug")
     assert "'distributed_world_size': " in train(pairs, tmp_path, *options, succeed=False).output
 

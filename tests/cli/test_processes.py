@@ -96,3 +96,19 @@ def test_commands_start_without_torch(name, tmp_path):
         ended = python("-X", "importtime", *command, PYTHONPATH=str(ROOT))
         assert ended.returncode == ("gone.pt" in command) and "argparse" in ended.stderr
         assert "torch" not in ended.stderr
+
+
+def test_sweeps_and_runs_start_without_torch(tmp_path):
+    """Up to --help; a sweep up to what is wrong in its file, which names all that is missing."""
+    file = tmp_path / "sweep.yaml"
+    file.write_text("{backbone: gone.pt, data: gone, tasks: [CR, MR], rows: [m-idpg-phm], seed: [1]}")
+    whole = ["--set", "rows=[lora]", "--dry-run"]
+    for words in (["run_scripts.submit", "--help"], ["run_scripts.train", "CR", "--help"], ["run_scripts.sweep", file]):
+        ended = python("-X", "importtime", "-m", *words)
+        assert ended.returncode == (file in words) and "argparse" in ended.stderr and "torch" not in ended.stderr
+    assert "key seed is unknown" in ended.stderr
+    file.write_text(file.read_text().replace("seed:", "seeds:"))
+    said = python("-m", "run_scripts.sweep", file, *whole).stderr.splitlines()
+    assert len(said) == 1 and all(
+        f"{path} does not exist" in said[0] for path in ("gone.pt", "gone/CR-bin", "gone/MR-bin")
+    )

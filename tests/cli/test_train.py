@@ -27,6 +27,7 @@ def test_log_and_checkpoint_hold_what_was_trained_and_the_backbones_fingerprint(
     # 2 x 4^3 + 32 x 16 / 4 + 16 + 16 x 160 / 4 + 3 x 160 of the method, 32 x 32 + 32 + 2 x 33 of the head
     assert "method m-idpg-phm: 2,514 trainable of" in output
     assert f"backbone: {backbone} (SHA-256 {digest})" in output
+    assert "begin training epoch 1" in output and "Saved checkpoint" in output and "can_reuse_epoch_itr" not in output
     state = load(trained[1] / "checkpoint_best.pt")
     assert set(state["model"]) == M_IDPG_KEYS
     assert bytes(state["model"]["backbone_fingerprint"].tolist()).hex() == digest

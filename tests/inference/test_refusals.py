@@ -76,6 +76,11 @@ def test_in_python(kind, given, named, idpg):
             model.predict(given)
 
 
+def test_a_device_that_is_not_there(idpg):
+    with pytest.raises(InputError, match="`device` is 'nowhere' .*: give 'cpu'"):
+        load(idpg("singles"), device="nowhere")
+
+
 def test_in_training_mode_nothing_is_answered(idpg):
     """Dropout would change answers; of a shared backbone those of all tasks."""
     many = load({"one": idpg("singles"), "other": idpg("singles")}, device="cpu")

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from run_scripts.sweep.__main__ import CLUSTERS
 from run_scripts.sweep.jobs import perform_quietly
+from run_scripts.sweep.stages import CLUSTERS
 from tests.run_scripts.tiny import Ended, World
 
 

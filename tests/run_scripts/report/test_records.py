@@ -7,7 +7,7 @@ import pytest
 from preprocess.errors import InputError
 from run_scripts.report.__main__ import main
 from run_scripts.report.records import read_results
-from run_scripts.sweep import __main__ as sweep
+from run_scripts.sweep import jobs
 
 from . import made
 
@@ -34,7 +34,7 @@ def test_files_of_something_else(tmp_path, content):
     """A sweep says it too, and leaves the file as it is."""
     path = tmp_path / "results.jsonl"
     path.write_bytes(content)
-    for reader in (read_results, lambda folder: sweep.missing({}, folder)):
+    for reader in (read_results, lambda folder: jobs.missing({}, folder)):
         with pytest.raises(InputError, match="results.jsonl line 1"):
             reader(tmp_path)
     assert path.read_bytes() == content

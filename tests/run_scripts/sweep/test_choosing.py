@@ -6,9 +6,9 @@ from run_scripts.report.choice import Choice, take_runs
 from run_scripts.report.records import read_results
 from run_scripts.run.perform import described
 from run_scripts.run.records import failure
-from run_scripts.sweep.__main__ import run
 from run_scripts.sweep.config import read_sweep
 from run_scripts.sweep.plan import experiments
+from run_scripts.sweep.stages import run
 from tests.run_scripts.tiny import IDPG, Ended
 
 BEST = {("RTE", "head-only"): 1e-2, ("RTE", "m-idpg-phm"): 1e-3, ("MRPC", "head-only"): 1e-3}

@@ -1,6 +1,7 @@
 """Where runs are executed: shares of this machine, and Slurm's commands."""
 
 import os
+import subprocess
 import sys
 import time
 
@@ -9,8 +10,12 @@ import torch
 
 from preprocess.errors import InputError
 from run_scripts.run.experiment import Experiment
-from run_scripts.sweep.jobs import Local, Request, Slurm, SlurmJob
+from run_scripts.run.fairseq_train import TORCHRUN
+from run_scripts.run.fairseq_train import train as fairseq_train
+from run_scripts.sweep.__main__ import parser
+from run_scripts.sweep.jobs import Local, Request, Slurm, SlurmJob, slurm_parameters
 from tests.command_line import until
+from tests.folders import ROOT
 from tests.run_scripts.tiny import commands
 
 
@@ -86,5 +91,38 @@ def test_jobs_of_a_sweep_that_was_killed_are_taken_over(request_of, monkeypatch,
     commands(folder, sbatch="echo 'sbatch: error: invalid partition' >&2; exit 1")
     with pytest.raises(InputError, match="--cluster slurm: .*invalid partition"):
         Slurm(jobs, None, []).start(request_of("b"))
-    with pytest.raises(InputError, match="timme"):
-        Slurm(jobs, None, ["timme=5"])
+
+
+def test_settings_of_slurm_are_checked_without_it(monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SystemExit):
+        parser().parse_args(["smoke.yaml", "--cluster", "slurm", "--slurm", "time=5", "timme=5", "--dry-run"])
+    assert "argument --slurm: timme: did you mean time?" in capsys.readouterr().err
+    assert slurm_parameters(["timeout_min=5", "nodes=1"])["time"] == 5
+
+
+def test_several_nodes_start_as_the_page_says(request_of, monkeypatch, tmp_path):
+    """The script of a job, in a folder; its variable, as bash reads it, is the page's command."""
+    bodies = {
+        **SLURM,
+        "sbatch": "cp $1 $(dirname $0)/script; echo Submitted batch job 7",
+        "scontrol": "echo n1; echo n2",
+    }
+    folder = commands(tmp_path / "slurm", **bodies)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    Slurm(tmp_path / "jobs", 1, ["nodes=2", "tasks_per_node=8", "gpus_per_node=8"]).start(request_of("a"))
+    script = (folder / "script").read_text()
+    assert "#SBATCH --nodes=2\n" in script and "#SBATCH --ntasks-per-node=8\n" in script and "\nsrun" not in script
+    export = next(line for line in script.splitlines() if TORCHRUN in line)
+    environment = {**os.environ, "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]"}
+    asked = ["bash", "-c", f'{export}; printf %s "${TORCHRUN}"']
+    found = subprocess.run(asked, env=environment, capture_output=True, text=True).stdout
+    page = (ROOT / "run_scripts" / "README.md").read_text().split("```text\n")[1].split("```")[0].replace("\\\n", "")
+    page = page.replace('$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)', "n1")
+    assert found.split() == page.replace("$SLURM_JOB_ID", "7").replace(" python ", f" {sys.executable} ").split()
+
+
+def test_training_is_started_by_the_command_of_the_job(monkeypatch, tmp_path):
+    monkeypatch.setenv(TORCHRUN, "echo started")
+    fairseq_train(["fairseq-train", "data"], tmp_path / "log", False)
+    assert "\nstarted -m run_scripts.run.fairseq_train data\n" in (tmp_path / "log").read_text()

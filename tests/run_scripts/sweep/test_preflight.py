@@ -4,8 +4,11 @@ import pytest
 
 from preprocess.data_folder import DataFolder
 from preprocess.few_shot import few_shot
+from run_scripts.run.experiment import Experiment
 from run_scripts.sweep import __main__ as sweep
+from run_scripts.sweep.stages import estimate
 from tests.folders import renamed
+from tests.run_scripts.report import made
 from tests.run_scripts.tiny import IDPG
 
 
@@ -19,10 +22,18 @@ def listed(world, tmp_path, capsys):
     return run
 
 
+def test_a_dry_run_estimates_the_time_from_what_has_finished(tmp_path):
+    """By the task's mean; a task without a finished run by that of all."""
+    made.write(tmp_path, [made.run("lora", task, seconds=s) for task, s in (("CR", 120), ("CR", 240), ("MR", 900))])
+    runs = {task: Experiment(task, "lora", 1e-3, 1, "", "") for task in ("CR", "RTE")}
+    assert "about 10.0 minutes, by the 3 finished there" in estimate(["CR", "RTE"], runs, tmp_path)
+
+
 def test_a_dry_run_lists_what_is_missing_and_leaves_nothing(listed, world, tmp_path):
     log = f"options.log-file={tmp_path / 'x.log'}"
     said = listed("--set", "seeds=[1,2,3]", log)
-    assert len(said) == 4 and said[-1] == f"3 of 3 runs are missing in {tmp_path / 'results'}"
+    count = f"3 of 3 runs are missing in {tmp_path / 'results'}"
+    assert len(said) == 4 and said[-1] == f"{count}; no run has finished there to tell how long they take"
     assert "RTE m-idpg-phm, position 0, lr 0.01, seed 3 --cpu" in said[2] and f"--log-file {tmp_path}" in said[2]
     said = listed(supplementary={"data": str(world.data / "MNLI-bin")}, positions=[[0, 0], [0, 1]])
     assert "MNLI m-idpg-phm, position 0, lr 1e-05, seed 1" in said[0]

@@ -65,6 +65,8 @@ class Bad(NamedTuple):
 
 
 Items = Iterator[Row | Bad]
+Fields = Iterator[tuple[int, list[str] | str]]  # of each line, or why it has none; [] for an empty line
+FieldsOf = Callable[[Lines, str], Fields]
 
 # --- tables --------------------------------------------------------------------------------------
 
@@ -93,8 +95,8 @@ def _name(field: str) -> str:
     return field.strip(' "').casefold()
 
 
-def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source: str) -> Items:
-    """``rows``: the fields of each line, or why it has none; [] for an empty line."""
+def table_rows(lines: Lines, columns: Columns, source: str, fields_of: FieldsOf) -> Items:
+    rows = fields_of(lines, source)
     names: list[str] = []
     while columns.header and not names:
         line, fields = next(rows, (0, EMPTY))
@@ -132,17 +134,8 @@ def _table(rows: Iterator[tuple[int, list[str] | str]], columns: Columns, source
                 yield Bad(line, f"{columns.number} {own!r} is not a number")
 
 
-def tsv_rows(lines: Lines, columns: Columns, source: str) -> Items:
-    """Tab-separated fields, in which quotes are ordinary characters (GLUE)."""
-    return _table(((line, text.split("\t")) for line, text in lines), columns, source)
-
-
-def csv_rows(lines: Lines, columns: Columns, source: str) -> Items:
+def csv_fields(lines: Lines, source: str) -> Fields:
     """Comma-separated fields, quoted where they hold commas, quotes or line ends; a space may stand before one."""
-    return _table(_csv_fields(lines, source), columns, source)
-
-
-def _csv_fields(lines: Lines, source: str) -> Iterator[tuple[int, list[str] | str]]:
     size = 0  # of the record that is being read, which may have many lines
 
     def joined() -> Iterator[str]:
@@ -167,11 +160,6 @@ def _csv_fields(lines: Lines, source: str) -> Iterator[tuple[int, list[str] | st
                     "file, or, of CR, MR, SUBJ and MPQA, give --csv-quotes keep if quotes are ordinary characters"
                 ) from None
             yield line, f"not csv ({error}: separate columns with commas, not with ';' or tabs)"
-
-
-def csv_rows_with_quotes(lines: Lines, columns: Columns, source: str) -> Items:
-    """``label,text`` cut at the first comma, csv quotes left in the text, as in the folders the authors published."""
-    return _table(((line, text.split(",", 1)) for line, text in lines), columns, source)
 
 
 def labelled_texts(lines: Lines, columns: Columns, source: str) -> Items:
@@ -347,10 +335,15 @@ def json_rows(lines: Lines, columns: Columns, source: str, make: MakeExamples) -
 
 
 RECORDS = {"jsonl": plain, "wic": wic, "wsc": wsc, "copa": copa, "multirc": multirc, "record": cloze}
+TABLES: dict[str, FieldsOf] = {
+    # quotes are ordinary characters (GLUE)
+    "tsv": lambda lines, source: ((line, text.split("\t")) for line, text in lines),
+    "csv": csv_fields,
+    # ``label,text`` cut at the first comma, csv quotes left in the text, as in the folders the authors published
+    "csv-with-quotes": lambda lines, source: ((line, text.split(",", 1)) for line, text in lines),
+}
 LAYOUTS: dict[str, Callable[[Lines, Columns, str], Items]] = {
-    "tsv": tsv_rows,
-    "csv": csv_rows,
-    "csv-with-quotes": csv_rows_with_quotes,
+    **{name: partial(table_rows, fields_of=fields_of) for name, fields_of in TABLES.items()},
     FOLDERS: labelled_texts,
     **{name: partial(json_rows, make=make) for name, make in RECORDS.items()},
 }

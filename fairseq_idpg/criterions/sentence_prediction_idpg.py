@@ -243,22 +243,17 @@ def split_score(metric: str, part: str, meters: Any) -> float:
     return safe_round(100 * METRICS[metric](answers, columns["_target"], questions)[part], 1)
 
 
-class AllWords:
-    """A criterion whose loss also counts the other words of a masked language model; it is called as ``criterion`` is.
+def with_all_words(criterion: Any, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+    """Call a criterion, and add to its loss what the other words of a masked language model take.
 
         -log softmax(z over all words)[word of the class] = cross entropy of the classes' logits + what other words take
 
     Accuracy and the like are still those of the classes alone.
     """
-
-    def __init__(self, criterion: Any):
-        self.criterion = criterion
-
-    def __call__(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
-        last = LastPass(model)  # the criterion drops the pass's ``extra``, which has the other words
-        loss, sample_size, log = self.criterion(last, sample)
-        others = last.extra[OTHER_WORDS].sum()
-        return loss + others, sample_size, {**log, "loss": log["loss"] + others.detach()}
+    last = LastPass(model)  # the criterion drops the pass's ``extra``, which has the other words
+    loss, sample_size, log = criterion(last, sample)
+    others = last.extra[OTHER_WORDS].sum()
+    return loss + others, sample_size, {**log, "loss": log["loss"] + others.detach()}
 
 
 class LastPass:

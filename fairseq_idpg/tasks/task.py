@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
-from ..criterions.sentence_prediction_idpg import AllWords, check_extra_loss, log_correlations
+from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations, with_all_words
 from ..divergence import check_validation
 from ..errors import InputError
 from ..metrics import reported
@@ -207,7 +208,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def loss(self, criterion: Any) -> Any:
         """Return the criterion of a step: with --verbaliser-loss vocabulary that over all words of the dictionary."""
-        return AllWords(criterion) if self.all_words else criterion
+        return partial(with_all_words, criterion) if self.all_words else criterion
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         # A resumed run in half precision gets back the loss scale that its checkpoint kept.

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 
 from fairseq_idpg.backbone.weights import LM_HEAD, STACK, Backbone
-from fairseq_idpg.criterions.sentence_prediction_idpg import AllWords
+from fairseq_idpg.criterions.sentence_prediction_idpg import with_all_words
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.heads import OTHER_WORDS
 from fairseq_idpg.saving.backbone_file import weights_digest
@@ -85,7 +85,7 @@ def test_the_loss_over_the_vocabulary():
     """As in LPT's code: cross entropy of all words; classes are counted among the verbalisers alone."""
     model, targets = made(), torch.tensor([0, 1, 1])
     sample = {"net_input": inputs(model), "target": targets[:, None], "ntokens": 27}
-    loss, size, log = AllWords(criterion())(model, sample)
+    loss, size, log = with_all_words(criterion(), model, sample)
     loss.backward()
     found = model.method.table.grad.clone()
     model.zero_grad()

@@ -153,13 +153,6 @@ def test_predict_speed(benchmark, quickstart, tmp_path):
         assert [name for name, *_ in rows if not name.startswith("pipeline")] == TIMED
 
 
-def test_many_tasks(benchmark, quickstart, tmp_path):
-    (tmp_path / "text").write_text("the cat\n" * 10)
-    words = ["--tasks", 2, "--rounds", 1, "--text", tmp_path / "text"]
-    said = benchmark("many_tasks", quickstart / "runs" / "m-idpg-dnn" / "checkpoint_best.pt", *words)
-    assert said.startswith("2 tasks, 10 sentences") and "target: 1.212 times" in said  # 2 x 2 / (1.1 x (1 + 2))
-
-
 def test_preprocess_time(benchmark, tmp_path):
     (tmp_path / "text").write_text("a line\nanother\n" * 20)
     said = benchmark("preprocess_time", "--file", tmp_path / "text", "--rounds", 1, "--vocab", write_vocab(tmp_path))

@@ -28,7 +28,7 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """Make a hidden folder to fill, which takes the name ``path`` when the block ends without an error.
 
     A link stays, and the folder behind it is made or replaced. Raise InputError where ``path`` exists and ``overwrite``
-    is not set.
+    is not set, and OSError with the name ``path`` where it cannot be written.
     """
     as_typed, path = path, Path(os.path.realpath(path)) if path.is_symlink() else path
     sweep(path)
@@ -158,6 +158,19 @@ def _refusals(path: Path, option: str) -> Iterator[None]:
         raise InputError(f"{option} {path} {what}: make room or name another file") from None
 
 
+@contextlib.contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Name ``path`` in errors about a full disk, or about hidden names beside it, which users do not know."""
+    try:
+        yield
+    except OSError as error:
+        hidden = str(error.filename or "").startswith(str(path.with_name(f".{path.name}.")))
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if error.errno is None or not (full or hidden or not error.filename):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
 def sweep(path: Path) -> None:
     """Remove what killed calls for the same ``path`` left; bring back a folder that one of them was replacing."""
     pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}({re.escape(path.suffix)})?")
@@ -181,13 +194,14 @@ def _sweep(left: Path, path: Path) -> None:
 @contextlib.contextmanager
 def _claimed(path: Path, folder: bool) -> Iterator[tuple[Path, IO[bytes]]]:
     """Make a hidden folder or file beside ``path``, and open the file that is locked while it is filled."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    work, lock = _claim(path, folder)
-    with lock:
-        try:
-            yield work, lock
-        finally:
-            shutil.rmtree(work, ignore_errors=True) if folder else work.unlink(missing_ok=True)
+    with named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        work, lock = _claim(path, folder)
+        with lock:
+            try:
+                yield work, lock
+            finally:
+                shutil.rmtree(work, ignore_errors=True) if folder else work.unlink(missing_ok=True)
 
 
 def _claim(path: Path, folder: bool) -> tuple[Path, IO[bytes]]:

@@ -76,6 +76,7 @@ class SentencePredictionIDPGCriterionConfig(SentencePredictionConfig):
 class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
     """Loss, metrics and options of fairseq's criterion, and the scores of SuperGLUE."""
 
+    class_weights: dict[str, float] = {}
     reports: Sequence[str] = ()
     fairseqs_reports: Sequence[str] = ()  # options of fairseq for scores of predictions and targets
 

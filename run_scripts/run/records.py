@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from preprocess.errors import InputError
+from preprocess.writing import named
 
 FILE = "results.jsonl"
 EXPERIMENT, LOG, RECORD = "experiment.json", "train.log", "record.json"  # files in the folder of a run
@@ -77,7 +78,7 @@ def append_record(results: Path, record: Record) -> None:
     """Add a line, after cutting off one that a kill tore."""
     path = results_file(results)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+b") as file:
+    with named(path), open(path, "a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         whole = _without_torn_line(file.read())

@@ -93,9 +93,8 @@ def quickstart(tmp_path_factory) -> Path:
     uses = [line for line in said.splitlines() if "a gorgeous film" in line]  # the folder to share
     answers = [shell(command, ROOT) for command in uses]
     assert len(answers) == 2
-    assert (
-        "Prediction(label=" in answers[0] and "text='a gorgeous film'" in answers[0] and "a gorgeous film" in answers[1]
-    )
+    assert "[Prediction(label=" in answers[0]
+    assert all("a gorgeous film" in answer for answer in answers)
     return out
 
 

@@ -117,7 +117,7 @@ def open_checkpoint(
     state = load_state(path, "checkpoint", {**NO_CACHES, **moved}, read=reader(path, moved.get("backbone")))
     check_is_ours(state, what)
     onnx = onnx_file(path)
-    # The device of a tensor, as torch completes "cuda" to "cuda:0".
+    # The device of a tensor, as torch adds the number that a name leaves out.
     try:
         target = torch.empty(0, device=usual_device(cpu=onnx is not None) if device is None else device).device
     except (AssertionError, RuntimeError) as error:

@@ -1,7 +1,5 @@
 """The pages: their tables are the program's, README's commands run, those of others are parsed, named files exist."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

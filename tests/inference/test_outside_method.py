@@ -1,7 +1,5 @@
 """A method outside of the package: the file of CONTRIBUTING.md as it stands, from fairseq-train to a shared folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -70,19 +68,8 @@ def test_from_a_file_of_ones_own(mine, place, folders, tmp_path):
     usual = [*TRAINING[:at], *TRAINING[at + 2 :]]
     command = [data, "--user-dir", "fairseq_idpg", "--task", "sentence_prediction_idpg", *usual, "--cpu"]
     command += ["--criterion", "sentence_prediction", "--init-token", 0, "--max-epoch", 1, "--save-dir", tmp_path]
-    command += [
-        "--max-positions",
-        64,
-        "--backbone",
-        backbone,
-        "--method",
-        "dummy",
-        "--method-file",
-        mine,
-        "--dummy-scale",
-        0.5,
-    ]
-    python("-m", "fairseq_cli.train", *command)
+    command += ["--max-positions", 64, "--backbone", backbone, "--method", "dummy", "--method-file", mine]
+    python("-m", "fairseq_cli.train", *command, "--dummy-scale", 0.5)
     checkpoint = tmp_path / "checkpoint_best.pt"
     shutil.copytree(place / "vocab", tmp_path / "whole")
     shutil.copy(backbone, tmp_path / "whole")

@@ -1,7 +1,5 @@
 """Panels of a figure: no empty cell, one legend, labels that cover nothing."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

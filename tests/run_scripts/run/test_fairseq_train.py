@@ -1,7 +1,5 @@
 """Running fairseq-train: what its log says of time and memory, and checkpoints that are complete or too large."""
 
-from __future__ import annotations
-
 import json
 import sys
 

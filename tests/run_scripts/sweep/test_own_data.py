@@ -1,7 +1,5 @@
 """Own data from a sweep to a table: folders under their own names, scored by the kind of their labels."""
 
-from __future__ import annotations
-
 import pytest
 
 from preprocess import cli

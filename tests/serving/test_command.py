@@ -39,18 +39,6 @@ def test_answers_are_those_of_predict(one, checkpoints):
     assert len({row["probability"] for row in found}) > 10  # texts matter
 
 
-def test_what_the_model_refuses(one):
-    for asked, message in (
-        ({"texts": ["b " * 99]}, "text 1: it has 197 tokens, and this model takes "),
-        ({"texts": ["", 3]}, "text 1: the sentence is empty"),
-        ({"texts": [["a", "b"]]}, "text 1: it is a pair of sentences: give a single sentence"),
-        ({"texts": ["a"], "tasks": ["pairs"]}, "task pairs is not served: choose among singles"),
-    ):
-        answer = ask(one, "/predict", asked)
-        assert answer.status == 400 and message in answer.error
-    assert predict(one, ["a"], tasks=["singles"]) == predict(one, ["a"])
-
-
 def test_bad_texts_are_told_and_the_others_answered(one):
     first, empty, number, pair, last, long = predict(one, ["red", " ", 3, ["a", "b"], "cat", "b " * 99])
     assert [first, last] == predict(one, ["red", "cat"])

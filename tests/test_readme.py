@@ -1,7 +1,5 @@
 """The pages: their tables are the program's, README's commands run, those of others are parsed, named files exist."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -20,19 +18,10 @@ from tests.page_commands import commands, run_page, shell
 PAGES = {
     page: (ROOT / page).read_text(encoding="utf-8")
     for page in (
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "fairseq_idpg/METHODS.md",
-        "fairseq_idpg/OPTIONS.md",
-        "fairseq_idpg/PAPER.md",
-        "fairseq_idpg/USE.md",
-        "preprocess/README.md",
-        "checkpoints/README.md",
-        "run_scripts/README.md",
-        "run_scripts/RESULTS.md",
-        "run_scripts/ROWS.md",
-        "benchmarks/README.md",
+        *("README.md", "CHANGELOG.md", "CONTRIBUTING.md"),
+        *(f"fairseq_idpg/{name}.md" for name in ("METHODS", "OPTIONS", "PAPER", "USE")),
+        *(f"run_scripts/{name}.md" for name in ("README", "RESULTS", "ROWS")),
+        *(f"{folder}/README.md" for folder in ("preprocess", "checkpoints", "benchmarks")),
     )
 }
 README = PAGES["README.md"]

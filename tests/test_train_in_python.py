@@ -154,20 +154,12 @@ def test_a_folder_of_hugging_face(tmp_path, monkeypatch):
     assert len(list((tmp_path / "cache" / "converted").iterdir())) == 1
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("epochs", 0),
-        ("lr", "fast"),
-        ("validation", 1.5),
-        ("validation", [("red", "good", "bad")]),
-        ("examples", [("red", "good"), ("blue",)]),
-        ("examples", [("red", None)]),
-        ("examples", Frame(words=["red"], label=["good"])),
-        ("backbone", "nowhere"),
-        ("vocab", "nowhere"),
-    ],
-)
+ROWS = [[("red", "good"), ("blue",)], [("red", None)], Frame(words=["red"], label=["good"])]
+SLIPS = {"epochs": [0], "lr": ["fast"], "validation": [1.5, [("red", "good", "bad")]], "examples": ROWS}
+SLIPS |= {"backbone": ["nowhere"], "vocab": ["nowhere"]}
+
+
+@pytest.mark.parametrize(("argument", "value"), [(name, value) for name in SLIPS for value in SLIPS[name]])
 def test_slips(argument, value, backbone):
     given = {"examples": singles(40), "backbone": backbone, **SMALL, argument: value}
     with pytest.raises(InputError, match=f"`{argument}`"):

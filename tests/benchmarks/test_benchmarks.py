@@ -183,15 +183,3 @@ def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     assert parts["predict-bfloat16-1"]["found"]["lora"]["settings"]["predict"]
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert len(re.findall(r"^lora +\d\.\d{4} ", report, re.MULTILINE)) == 4  # targets, sizes, predict, steps
-
-
-@pytest.mark.parametrize(
-    ("script", "words", "named"),
-    [
-        ("step_time", ["--cases", "prompt-tunning"], "--cases prompt-tunning is unknown: did you mean prompt-tuning"),
-        ("step_time", ["--no-peers", "--json", "/nowhere/figures.json"], "--json /nowhere/figures.json"),
-    ],
-)
-def test_refused_in_one_line(benchmark, script, words, named):
-    with pytest.raises(SystemExit, match=f"^error: .*{named}.*$"):
-        benchmark(script, *words)

@@ -1,7 +1,5 @@
 """fairseq-train on a GPU."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The Hugging Face hub, as a stand-in on 127.0.0.1: a folder is put there, fetched, and predicts as its checkpoint."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

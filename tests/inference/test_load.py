@@ -39,11 +39,6 @@ def test_the_encoder_is_found_where_it_is_now(where, moved, place, tmp_path):
     assert model.text.encoder.files[0].parent == folder and model.predict(["red cat"])[0].label in ("good", "bad")
 
 
-def test_the_folder_of_the_backbone_instead_of_its_file(moved, place, tmp_path):
-    with pytest.raises(InputError, match=f"is a folder: name the file in it, `backbone` {tmp_path / 'model.pt'}"):
-        load(moved, device="cpu", vocab=place / "vocab", backbone=tmp_path)
-
-
 @pytest.mark.parametrize("file, content", {"vocab.bpe": "#version: 0.2\nt h\n", "dict.txt": "0 1\n1 1\n"}.items())
 def test_another_encoder_is_refused(file, content, moved, place, tmp_path):
     shutil.copytree(place / "vocab", tmp_path / "vocab")

@@ -21,23 +21,11 @@ from tests.inference.test_predictor import outputs_of_folder
 
 SHORT = ["--prompt-length", 3]
 WHOLE_MODELS = ("fine-tuning", "efl")  # whose checkpoint is the model, so that no folder to share is made of it
+SMALLER = "adept pt-moe dynamic-prompt dynamic-prompt-pool prompt-tuning-100 prompt-tuning-134 dpt ept".split()
 OPTIONS = {  # of presets that do not fit the small backbone as they are
     **dict.fromkeys(("m-idpg-phm", "s-idpg-phm"), ["--phm-n", 4]),
     "m-idpg-phm-glove": ["--phm-n", 4, "--generator-hidden-size", 8],
-    **dict.fromkeys(
-        (
-            "adept",
-            "pt-moe",
-            "dynamic-prompt",
-            "dynamic-prompt-pool",
-            "prompt-tuning-100",
-            "prompt-tuning-134",
-            "dpt",
-            "ept",
-            *FROM_SOURCES,
-        ),
-        SHORT,
-    ),
+    **dict.fromkeys((*SMALLER, *FROM_SOURCES), SHORT),
     "dept": [*SHORT, "--words-length", 6],
 }
 CASES = {  # name: options

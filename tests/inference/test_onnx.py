@@ -1,7 +1,5 @@
 """An ONNX file answers as its checkpoint does, on sentences and on folders; --int8 makes one."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A method outside of the package: the file of CONTRIBUTING.md as it stands, from fairseq-train to a shared folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -10,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.folders import ROOT, TRAINING
+from tests.folders import ROOT, train
 from tests.methods.test_one_file import DUMMY
 
 FRESH = """
@@ -66,23 +64,8 @@ def mine(tmp_path_factory):
 
 def test_from_a_file_of_ones_own(mine, place, folders, tmp_path):
     data, backbone = folders["singles"], place / "backbone" / "model.pt"
-    at = TRAINING.index("--phm-n")
-    usual = [*TRAINING[:at], *TRAINING[at + 2 :]]
-    command = [data, "--user-dir", "fairseq_idpg", "--task", "sentence_prediction_idpg", *usual, "--cpu"]
-    command += ["--criterion", "sentence_prediction", "--init-token", 0, "--max-epoch", 1, "--save-dir", tmp_path]
-    command += [
-        "--max-positions",
-        64,
-        "--backbone",
-        backbone,
-        "--method",
-        "dummy",
-        "--method-file",
-        mine,
-        "--dummy-scale",
-        0.5,
-    ]
-    python("-m", "fairseq_cli.train", *command)
+    own = ["--method", "dummy", "--method-file", mine, "--dummy-scale", 0.5, "--max-epoch", 1]
+    train(data, tmp_path, "--backbone", backbone, *own, without="--phm-n", forked=True)
     checkpoint = tmp_path / "checkpoint_best.pt"
     shutil.copytree(place / "vocab", tmp_path / "whole")
     shutil.copy(backbone, tmp_path / "whole")

@@ -1,7 +1,5 @@
 """Labels are any text: they come back as they were, whatever fairseq's dictionary does to white space."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import example, given

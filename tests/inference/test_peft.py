@@ -1,7 +1,5 @@
 """Folders of peft: the same logits there and here, for its classifiers of RoBERTa and BERT."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

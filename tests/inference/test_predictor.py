@@ -38,17 +38,6 @@ def test_as_on_a_folder(kind, idpg, folders):
     assert {p.score for p in found} == {None}
 
 
-def test_in_one_line(idpg):
-    model = load(idpg("singles"), device="cpu")
-    (found,) = model.predict(["red\n" * 9])
-    for shown, parts in {
-        repr(model): ("m-idpg-phm", *model.labels, "model.pt"),
-        repr(load({"x": idpg("singles")}, device="cpu")): ("x=Predictor(", "m-idpg-phm"),
-        repr(found): (repr(found.label), str(found.probability), r"red\nred"),
-    }.items():
-        assert "\n" not in shown and all(part in shown for part in parts)
-
-
 def test_exchanged_pairs_are_for_training_alone(place, folders):
     """Of a model that was trained with --swap-pairs append, the training split has one prediction for each example."""
     backbone, found = place / "backbone" / "model.pt", []

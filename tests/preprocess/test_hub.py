@@ -1,7 +1,5 @@
 """Tasks of GLUE and SuperGLUE from the hub: the bytes that their files give."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 
@@ -13,45 +11,18 @@ from preprocess.tasks import TASKS, TEST_SETS
 from .commands import FakeDataset, install_hub
 from .test_tasks import SUPER_GLUE, without_labels
 
-PAIR = {"sentence1": "a", "sentence2": "b"}
+PAIR, MNLI = {"sentence1": "a", "sentence2": "b"}, {"premise": "a", "hypothesis": "b"}
+EQUIVALENT = ["not_equivalent", "equivalent"]
 ENTAILMENT, INFERENCE = ["entailment", "not_entailment"], ["entailment", "neutral", "contradiction"]
-GLUE = {  # lines of a file with labels, and of a test file; what the hub has, and its classes
-    "RTE": (
-        "index\tsentence1\tsentence2\tlabel\n7\ta\tb\tnot_entailment\n",
-        "index\tsentence1\tsentence2\n7\ta\tb\n",
-        {**PAIR, "label": 1},
-        ENTAILMENT,
-    ),
-    "SST-2": (
-        "sentence\tlabel\na b\t1\n",
-        "index\tsentence\n7\ta b\n",
-        {"sentence": "a b", "label": 1},
-        ["negative", "positive"],
-    ),
-    "MNLI": (
-        "index\tsentence1\tsentence2\tgold_label\n7\ta\tb\tcontradiction\n",
-        "index\tsentence1\tsentence2\n7\ta\tb\n",
-        {"premise": "a", "hypothesis": "b", "label": 2},
-        INFERENCE,
-    ),
-    "STS-B": (
-        "index\tsentence1\tsentence2\tscore\n7\ta\tb\t3.800\n",
-        "index\tsentence1\tsentence2\n7\ta\tb\n",
-        {**PAIR, "label": 3.799999952316284},  # a float32
-        None,
-    ),
-    "MRPC": (
-        "Quality\t#1 ID\t#1 String\t#2 String\n1\t5\ta\tb\n",
-        "index\t#1 String\t#2 String\n7\ta\tb\n",
-        {**PAIR, "label": 1},
-        ["not_equivalent", "equivalent"],
-    ),
-    "CoLA": (
-        "bc01\t1\t\ta b\n",
-        "index\tsentence\n7\ta b\n",
-        {"sentence": "a b", "label": 1},
-        ["unacceptable", "acceptable"],
-    ),
+HEADERS = dict.fromkeys(["RTE", "MNLI", "STS-B"], "index\tsentence1\tsentence2")
+HEADERS |= {"SST-2": "index\tsentence", "CoLA": "index\tsentence", "MRPC": "index\t#1 String\t#2 String"}
+GLUE = {  # the file with labels; what the hub has, and its classes
+    "RTE": (f"{HEADERS['RTE']}\tlabel\n7\ta\tb\tnot_entailment\n", {**PAIR, "label": 1}, ENTAILMENT),
+    "SST-2": ("sentence\tlabel\na b\t1\n", {"sentence": "a b", "label": 1}, ["negative", "positive"]),
+    "MNLI": (f"{HEADERS['MNLI']}\tgold_label\n7\ta\tb\tcontradiction\n", {**MNLI, "label": 2}, INFERENCE),
+    "STS-B": (f"{HEADERS['STS-B']}\tscore\n7\ta\tb\t3.800\n", {**PAIR, "label": 3.799999952316284}, None),  # a float32
+    "MRPC": ("Quality\t#1 ID\t#1 String\t#2 String\n1\t5\ta\tb\n", {**PAIR, "label": 1}, EQUIVALENT),
+    "CoLA": ("bc01\t1\t\ta b\n", {"sentence": "a b", "label": 1}, ["unacceptable", "acceptable"]),
 }
 
 
@@ -114,7 +85,8 @@ def test_super_glue(name, commands, monkeypatch):
 
 @pytest.mark.parametrize("name", GLUE)
 def test_glue(name, commands, monkeypatch):
-    labelled, hidden, row, classes = GLUE[name]
+    labelled, row, classes = GLUE[name]
+    hidden = f"{HEADERS[name]}\n7\t{'a b' if 'sentence' in row else 'a' + chr(9) + 'b'}\n"
     for split, file in TASKS[name].files.items():
         commands.write(f"{name}/{file}", hidden if split.startswith("test") else labelled)
     row = {**row, "idx": 7}

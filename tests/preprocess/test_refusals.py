@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from preprocess import cli
 from preprocess.data_folder import check_split
 from tests.preprocess.commands import install_hub
 
@@ -122,11 +121,6 @@ def test_refused(arguments, files, named, commands):
         commands.write(name, content)
     error = commands.fails(*(argument.replace("RAW", str(commands.raw)) for argument in arguments))
     assert named in error and error[:-1].isprintable()
-
-
-def test_a_command_that_is_misspelt(commands):
-    with pytest.raises(SystemExit, match="did you mean stats"):
-        cli.run(["stat", str(commands.out)])
 
 
 def test_a_record_that_is_only_just_right(commands):

@@ -1,24 +1,11 @@
-"""What stands under a table of the options, settings and learning rates of its runs."""
+"""What stands under a table of the learning rates of its runs."""
 
 import pytest
 
 from run_scripts.report.choice import Scope
-from run_scripts.report.notes import options_note, rates_compared, rates_tried
+from run_scripts.report.notes import rates_compared, rates_tried
 
 from . import made
-
-OFF = {"given_options": ["--dropout", "0"]}
-
-
-@pytest.mark.parametrize(
-    ("runs", "said"),
-    [
-        ([made.run("a", "MR", **OFF), made.run("b", "CR", **OFF)], "--dropout 0"),
-        ([made.run("a", "MR", position=0), made.run("a", "MR", position=4, **OFF)], "a on MR, position 4: --dropout 0"),
-    ],
-)
-def test_options_of_all_runs_or_of_those_that_have_them(runs, said):
-    assert options_note(runs) == [f"options besides the paper's: {said}"]
 
 
 def rates(row, task, devs):

@@ -1,8 +1,5 @@
 """Running fairseq-train: what its log says of time and memory, and checkpoints that are complete or too large."""
 
-from __future__ import annotations
-
-import json
 import sys
 
 import pytest
@@ -10,7 +7,7 @@ import torch
 
 from fairseq_idpg.saving.tensors import carry_checksum, checksum
 from preprocess.errors import InputError
-from run_scripts.run.fairseq_train import as_read, drop_optimizer, train, training_facts
+from run_scripts.run.fairseq_train import drop_optimizer, train, training_facts
 from tests.folders import same_tensors, write_backbone, write_folder
 from tests.folders import train as fairseq_train
 from tests.run_scripts.tiny import commands
@@ -40,12 +37,6 @@ def test_seconds_memory_and_hardware(tmp_path, text, seconds, mib, hardware):
     (tmp_path / "train.log").write_text(text)
     facts = {"seconds": seconds, "seconds_per_update": None, "peak_mib": mib, "hardware": hardware}
     assert training_facts(tmp_path / "train.log") == facts
-
-
-def test_a_person_reads_no_json():
-    head, values = "2026-01-01 10:00:02 | INFO | valid | ", {"epoch": 1, "valid_loss": "0.9", "valid_wps": "7"}
-    assert as_read(f"{head}{json.dumps(values)}\n") == f"{head}epoch 1 | loss 0.9\n"
-    assert as_read(DEVICES) == DEVICES
 
 
 def logged(updates, seconds, tag="train_inner"):

@@ -1,7 +1,5 @@
 """The sweeps that are shipped: their runs, and the tables of the papers that they make."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

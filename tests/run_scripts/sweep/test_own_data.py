@@ -1,11 +1,7 @@
 """Own data from a sweep to a table: folders under their own names, scored by the kind of their labels."""
 
-from __future__ import annotations
-
 import pytest
 
-from preprocess import cli
-from preprocess.data_folder import DataFolder
 from run_scripts.publish import main as publish
 from run_scripts.report.__main__ import main as report
 from run_scripts.sweep import __main__ as sweep
@@ -65,9 +61,3 @@ def test_a_metric_that_does_not_fit(metrics, named, world, folders, tmp_path):
     config = world.config(tmp_path, tasks=["topics"], data=folders, metrics=metrics)
     with pytest.raises(SystemExit, match=named):
         sweep.main([str(config), "--results", str(tmp_path / "results"), "--dry-run"])
-
-
-def test_few_shot_samples(folders, tmp_path):
-    command = ["few-shot", "topics", "--data", folders["topics"], "--out", str(tmp_path), "--k", "8", "--dev", "8"]
-    cli.run(command)
-    assert DataFolder(tmp_path / "topics-K8-seed1-bin").label_names == NAMES

@@ -68,13 +68,8 @@ def slurm_setting(text: str) -> str:
     from submitit import SlurmExecutor
 
     name, names = pair(text).partition("=")[0], SlurmExecutor._valid_parameters()
-    known = {*names, *SlurmExecutor._equivalence_dict()} - {
-        "mem_gb",
-        "setup",
-        "teardown",
-        "srun_args",
-        "additional_parameters",
-    }
+    no_texts = {"mem_gb", "setup", "teardown", "srun_args", "additional_parameters"}
+    known = {*names, *SlurmExecutor._equivalence_dict()} - no_texts
     if name not in known:
         raise argparse.ArgumentTypeError(f"{name}: {did_you_mean(name, known)}Known: {', '.join(sorted(known))}")
     return text

@@ -182,7 +182,7 @@ def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     assert {"lora", other} < parts["steps-bfloat16-1"]["found"].keys()
     assert parts["predict-bfloat16-1"]["found"]["lora"]["settings"]["predict"]
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert len(re.findall(r"^lora +\d\.\d{4} ", report, re.MULTILINE)) == 3  # targets, predict, steps
+    assert len(re.findall(r"^lora +\d\.\d{4} ", report, re.MULTILINE)) == 4  # targets, sizes, predict, steps
 
 
 @pytest.mark.parametrize(

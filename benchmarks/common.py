@@ -103,9 +103,8 @@ def make_parser(doc: str | None, clock: bool = False, **numbers: tuple[int, str]
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, (default, text) in numbers.items():
-        parser.add_argument(
-            flag_name(name), type=positive, default=default, metavar="N", help=f"{text} (default {default})"
-        )
+        usual = f"{text} (default {default})"
+        parser.add_argument(flag_name(name), type=positive, default=default, metavar="N", help=usual)
     if clock:
         text = "seconds of the wall, or those that the CPU computed, for machines that others use too (default wall)"
         parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help=text)

@@ -184,9 +184,8 @@ def main() -> None:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("gpu.sh", description=__doc__, formatter_class=layout, allow_abbrev=False)
     parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
-    parser.add_argument(
-        "--limit", type=positive_number, metavar="SECONDS", help="end in time; the same command goes on later"
-    )
+    in_time = "end in time; the same command goes on later"
+    parser.add_argument("--limit", type=positive_number, metavar="SECONDS", help=in_time)
     args, more = parser.parse_known_args()  # more: what goes to step_time.py
     device, size = os.environ.get("DEVICE") or "cuda", os.environ.get("SIZE") or "roberta-large"
     out = Path(os.environ.get("OUT") or ROOT / "outputs" / f"{device}-{size}")

@@ -300,9 +300,8 @@ def parse_options() -> argparse.Namespace:
     parser = make_parser(__doc__, clock=True, rounds=(5, "after one to warm up"))
     add_step_options(parser)
     add = parser.add_argument
-    add(
-        "--cases", nargs="+", action="extend", metavar="CASE", help="names or patterns, such as '*lora*' (default: all)"
-    )
+    names = "names or patterns, such as '*lora*' (default: all)"
+    add("--cases", nargs="+", action="extend", metavar="CASE", help=names)
     add("--predict", action="store_true", help="time predictions of batches instead of training steps")
     add("--list", action="store_true", help="print the cases, measure nothing")
     add("--no-peers", action="store_true", help="leave peft and adapters out")

@@ -84,7 +84,7 @@ def push_to_hub(
     The paths of this machine are left out. ``load("USER/NAME", backbone=...)`` fetches it. Raise InputError where
     ``export`` does, and where the hub refuses.
     """
-    from .inference.hugging_face import push_folder
+    from .inference.sharing import push_folder
 
     with tempfile.TemporaryDirectory() as place:
         folder = os.path.join(place, name.rpartition("/")[2])
@@ -124,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"{args.folder}: {size / 1000:,.0f} kB. Use it in Python, or at the command line:")
     print(*use_lines(args.folder, pairs).values(), sep="\n")
     if args.push_to_hub:
-        from .inference.hugging_face import push_folder
+        from .inference.sharing import push_folder
 
         print(push_folder(args.folder, args.push_to_hub, args.private))
 

@@ -32,9 +32,9 @@ from preprocess.flags import flag_name, positive, positive_number, random_seed
 from preprocess.readers import is_text, label_text
 
 from .errors import InputError, is_hub_name, refused
-from .inference.hugging_face import call_hub
 from .inference.load import load
 from .inference.predictor import Predictor
+from .inference.sharing import call_hub
 from .methods.options import TrueFalse
 from .models.config import METHOD_OPTIONS, use_method_file
 from .names import TASK

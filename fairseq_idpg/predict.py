@@ -31,15 +31,8 @@ from .inference.files import FORMATS, JSON_FORM, Answer, Prediction, Text, TextF
 
 CHUNK = 8192  # texts that are sorted by length together
 SHOWN = 5  # numbers of lines without an example
-READING = (
-    "backbone",
-    "vocab",
-    "vectors",
-    "fp16",
-    "truncate",
-    "int8",
-    "method_file",
-)  # arguments of ``open_checkpoint``
+# Options that are arguments of ``open_checkpoint``
+READING = ("backbone", "vocab", "vectors", "fp16", "truncate", "int8", "method_file")
 FOLDER_OPTIONS = ("split", "choose", "representation_cache", "state_cache")
 TEXT_OPTIONS = ("pairs", "jsonl", "format", "vocab", "vectors", "fp16")
 # suffixes of --text whose lines are not sentences, and how such a file is read
@@ -160,7 +153,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def check_out(args: argparse.Namespace, model: Any, encoder_files: Iterable[Path] = ()) -> None:
-    """Raise InputError where the predictions would overwrite a file that they are parser from."""
+    """Raise InputError where the predictions would overwrite a file that they are made from."""
     if args.out is not None:
         files = {"--text": args.text, "DATA-bin": args.data, "--backbone": args.backbone, "--vectors": args.vectors}
         read: dict[str, Any] = {name: [file] for name, file in files.items()}
@@ -245,7 +238,7 @@ def predict_folder(args: argparse.Namespace) -> None:
 
 
 def report(out: Path, count: int, what: str, start: float) -> None:
-    """Print how many predictions of ``what`` were parser since ``start``."""
+    """Print how many predictions of ``what`` were made since ``start``."""
     seconds = time.perf_counter() - start
     print(f"{out}: {count:,} predictions of {what} in {seconds:.1f} s ({count / seconds:,.0f} a second)")
 

@@ -90,9 +90,8 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     except ModuleNotFoundError as error:
         raise InputError(f"the server needs {error.name}: pip install prometheus-client starlette uvicorn") from None
     metrics = Metrics()
-    batcher = Batcher(
-        lambda: Served(open_model(args)), args.batch_size, args.window / 1000, args.max_queue, metrics.answered
-    )
+    limits = args.batch_size, args.window / 1000, args.max_queue
+    batcher = Batcher(lambda: Served(open_model(args)), *limits, metrics.answered)
     hosts = allowed_hosts(bound, args.host, args.allowed_host)
     app = build_app(batcher, metrics, args.max_bytes, args.max_texts, hosts)
     server = HttpServer(app, batcher.hurry)

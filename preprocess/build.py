@@ -235,14 +235,8 @@ def write_records(
     for split in splits:
         lines += [escaped(f"malformed: {split.source.name} line {line}: {reason}") for line, reason in split.malformed]
     (folder / "preprocess.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    facts = {
-        "task": args.task,
-        "bpe": args.bpe,
-        "vocab": str(args.vocab.resolve()),
-        "vocab_sha256": encoder.fingerprint(),
-        "scale": labels.scale,
-        "max_length": args.max_length,
-    }
+    facts = {"task": args.task, "bpe": args.bpe, "vocab": str(args.vocab.resolve())}
+    facts |= {"vocab_sha256": encoder.fingerprint(), "scale": labels.scale, "max_length": args.max_length}
     (folder / FOLDER_FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     write_checksums(folder)
 

@@ -125,8 +125,4 @@ def _record(records: Iterable[Record]) -> Iterator[Record]:
 
 
 # layout -> what makes records of a file of the hub's, where these differ in more than labels
-WHOLE: dict[str, Callable[[Iterable[Record]], Iterator[Record]]] = {
-    "wsc": _wsc,
-    "multirc": _multirc,
-    "record": _record,
-}
+WHOLE: dict[str, Callable[[Iterable[Record]], Iterator[Record]]] = {"wsc": _wsc, "multirc": _multirc, "record": _record}

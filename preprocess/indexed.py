@@ -93,6 +93,6 @@ class IndexedRows:
         return np.concatenate([np.empty(0, self.ids.dtype), *ids]), self.lengths[rows]
 
 
-def open_array(path: Path | str, mode: str = "r") -> np.memmap:
+def open_array(path: Path | str) -> np.memmap:
     """Map the array of a .npy file, no archive and nothing pickled; raise one of UNREADABLE where it is damaged."""
-    return np.lib.format.open_memmap(regular(path), mode=mode)
+    return np.lib.format.open_memmap(regular(path), mode="r")

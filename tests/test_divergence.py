@@ -11,9 +11,9 @@ from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optim
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
-from fairseq_idpg.divergence import clip_grad_norm
 from fairseq_idpg.optim.half_precision import KeptHalfPrecision
 from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
+from fairseq_idpg.training.fairseq_patches import clip_grad_norm
 
 BATCH = {"net_input": {"src_tokens": torch.zeros(1, 1, dtype=torch.long)}}
 NAN = float("nan")

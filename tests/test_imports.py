@@ -21,7 +21,7 @@ BELOW = {  # folder: those that it may import
     "run_scripts.sweep": {"run_scripts.report", "run_scripts.run"},  # it chooses a learning rate as reports do
 }
 LAYERS = (  # of fairseq_idpg: each imports those in front of it alone; the commands, which lie flat there, stand above
-    *("errors", "names", "divergence", "optim", "metrics", "out_of_memory", "backbone", "saving"),
+    *("errors", "names", "optim", "metrics", "out_of_memory", "backbone", "saving"),
     *("representations", "methods", "models", "criterions", "tasks", "training", "inference", "plugin", "serving"),
     "analysis",
 )

@@ -90,14 +90,9 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
     """Return sentences alone, ``<s> A </s>``; ``places.shorten.cut`` says which were too long and are cut."""
     own, dictionary = loaded.task.cfg, loaded.task.source_dictionary
     sentences, pad = read_sentences(data, part, split, dictionary, combine=False), dictionary.pad()
-    cfg = SimpleNamespace(
-        prompt_position=position,
-        max_positions=own.max_positions,
-        separator_token=own.separator_token,
-        shorten_method="truncate",
-        shorten_data_split_list="",
-        seed=0,
-    )
+    cut = {"shorten_method": "truncate", "shorten_data_split_list": "", "seed": 0}
+    room = {"max_positions": own.max_positions, "separator_token": own.separator_token}
+    cfg = SimpleNamespace(prompt_position=position, **room, **cut)
     places = place_prompts(cfg, dictionary, split, [sentence_lengths(sentences)], loaded.prompt_length)
     tokens = PrependTokenDataset(sentences, own.init_token)
     return PromptedDataset(unlabelled(tokens, pad), places, pad=pad, arrange=by_length)
@@ -145,15 +140,8 @@ def ranked(cosines: np.ndarray, scores: np.ndarray, args: argparse.Namespace) ->
 
 def numbers(models: Sequence[dict[str, Any]], scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
     """Return everything that is printed and drawn, and the values behind it."""
-    return {
-        "data": args.data,
-        "split": args.split,
-        "pairs": len(scores),
-        "groups": group_names(args.groups),
-        "all": count_groups(scores, args.groups),
-        "models": models,
-        "scores": scores.tolist(),
-    }
+    facts = {"data": args.data, "split": args.split, "pairs": len(scores), "groups": group_names(args.groups)}
+    return {**facts, "all": count_groups(scores, args.groups), "models": models, "scores": scores.tolist()}
 
 
 def report(results: dict[str, Any]) -> str:

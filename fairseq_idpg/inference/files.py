@@ -250,10 +250,7 @@ def cells(answer: Answer) -> dict[str, str]:
         for name, value in {**columns, **values}.items()
         if not isinstance(value, (dict, bool))
     }
-    return {
-        name.translate(BREAKS): text.translate(BREAKS) if name.endswith("label") else text
-        for name, text in texts.items()
-    }
+    return {n.translate(BREAKS): text.translate(BREAKS) if n.endswith("label") else text for n, text in texts.items()}
 
 
 def table_row(values: Iterable[str], form: str) -> str:

@@ -29,11 +29,11 @@ from ..saving.reading import load_state
 from ..saving.record import recorded, saved_record
 from ..saving.shared_folder import onnx_file
 from ..tasks.template import find_phrasing
-from .hugging_face import find_folder
 from .many import ManyTasks
 from .onnx_file import OnnxModel, in_int8
 from .peft import reader
 from .predictor import Predictor
+from .sharing import find_folder
 from .text import File, find_text_encoder, find_vectors, task_dictionary
 
 Device = str | torch.device | None

@@ -99,11 +99,8 @@ def write_peft(
     """
     backbone, record, options = read_backbone(backbone_path(file)), Record(**config["data"]), config["options"]
     source: Any = backbone.args.get("source") or {"model_type": record.bpe}  # older files do not say
-    encoder, task, model = (
-        "bert" if source.get("model_type") == "bert" else "roberta",
-        options["task"],
-        options["model"],
-    )
+    encoder = "bert" if source.get("model_type") == "bert" else "roberta"
+    task, model = options["task"], options["model"]
     kind = LORA if type(method) is LoRA else PROMPT if method is not None and method.prompt_length else PREFIX
     problem, separator = obstacle(method, options, tensors), task.get("separator_token")
     if record.pairs and separator != SEPARATORS[encoder]:

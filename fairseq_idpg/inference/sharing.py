@@ -1,22 +1,35 @@
-"""What ``python -m fairseq_idpg.export`` writes of a checkpoint: config.json says what the folder holds."""
+"""What ``python -m fairseq_idpg.export`` writes of a checkpoint, and folders of it on the Hugging Face hub."""
 
 import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from preprocess.errors import reason_of
+
 from ..backbone.weights import ENCODER, STACK
-from ..errors import InputError
+from ..errors import HUB_NAME, InputError, is_hub_name
 from ..methods.registry import find_preset
 from ..models.config import fill_method_options, open_options
 from ..models.size import method_of
 from ..saving.configuration import as_options, buildable, check_is_ours
 from ..saving.reading import read_file
 from ..saving.record import Record, recorded
-from ..saving.shared_folder import CARD, CONFIG, FILES, ONNX, SECTIONS, TENSORS, VOCAB, card_text, write_shared
+from ..saving.shared_folder import (
+    CARD,
+    CONFIG,
+    FILES,
+    ONNX,
+    SECTIONS,
+    SHARED_FILES,
+    TENSORS,
+    VOCAB,
+    card_text,
+    write_shared,
+)
 from ..saving.tensors import EXTRA_STATE, FINGERPRINT, as_digest
 from ..training.run_facts import beside, run_facts, versions
-from .peft import USE, write_peft
+from .peft import PEFT_FILES, USE, write_peft
 
 
 class Described(NamedTuple):
@@ -105,3 +118,36 @@ def check_target(target: Path, overwrite: bool, files: tuple[str, ...] = ()) -> 
         raise InputError(
             f"{target} exists and is {'' if replaceable else 'not '}a folder to share: name another{remedy}"
         )
+
+
+# --- the hub, with the optional package huggingface_hub ----------------------------------------
+
+
+def find_folder(path: str) -> str:
+    """Return ``path``, or the folder that a name on the hub was fetched to, with nothing but what is read."""
+    if not is_hub_name(path):
+        return path
+    files = [*SHARED_FILES, *PEFT_FILES, f"{ONNX}*", f"{VOCAB}/*"]
+    return call_hub(f"{path} is no file or folder here", "snapshot_download", path, allow_patterns=files)
+
+
+def push_folder(folder: str, name: str, private: bool = False, token: str | None = None) -> str:
+    """Put a folder to share on the hub as ``USER/NAME``, and return where it can be seen."""
+    if not HUB_NAME.fullmatch(name):
+        raise InputError(f"--push-to-hub {name}: give USER/NAME")
+    what, options = f"--push-to-hub {name}", {"repo_id": name, "token": token}
+    call_hub(what, "create_repo", private=private, exist_ok=True, **options)
+    call_hub(what, "upload_folder", folder_path=folder, commit_message="fairseq_idpg", **options)
+    return str(call_hub(what, "hf_hub_url", name, "")).partition("/resolve/")[0]
+
+
+def call_hub(what: str, function: str, *args: Any, **options: Any) -> Any:
+    """Call a function of ``huggingface_hub``; raise InputError, which begins with ``what``, where it fails."""
+    try:
+        import huggingface_hub
+
+        return getattr(huggingface_hub, function)(*args, **options)
+    except ModuleNotFoundError as error:
+        raise InputError(f"{what}, and the hub needs {error.name}: pip install huggingface_hub") from None
+    except (OSError, ValueError, RuntimeError) as error:  # of the network, of names and answers
+        raise InputError(f"{what}; the Hugging Face hub says: {reason_of(error)}") from None

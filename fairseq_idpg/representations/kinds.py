@@ -89,11 +89,7 @@ def sentence_representation(
 
 
 def pass_representation(
-    model: Any,
-    tokens: Tensor,
-    stored: Any = None,
-    padded: bool | None = None,
-    start: Start | None = None,
+    model: Any, tokens: Tensor, stored: Any = None, padded: bool | None = None, start: Start | None = None
 ) -> Any:
     """Return M(x) as ``model.method`` reads it: B x w, or the ``States`` of all tokens; None if it reads none.
 

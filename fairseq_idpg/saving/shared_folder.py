@@ -84,14 +84,10 @@ def as_state(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tens
     data["vocab"] = str(inside) if inside.is_dir() else place_of(folder, data.get("vocab"), data.get("vocab"))
     options = {name: {**config["options"][name], **dict.fromkeys(FILES[name])} for name in SECTIONS}
     options["task"].update(_name=TASK, data=str(folder))
-    options["model"].update(
-        _name=OUR_MODEL, method=config["method"], backbone=place_of(folder, backbone["path"], backbone["name"])
-    )
-    model: dict[str, Any] = {
-        **tensors,
-        FINGERPRINT: as_fingerprint(backbone["tensors_sha256"]),
-        EXTRA_STATE: {SECTION: data},
-    }
+    place = place_of(folder, backbone["path"], backbone["name"])
+    options["model"].update(_name=OUR_MODEL, method=config["method"], backbone=place)
+    model: dict[str, Any] = {**tensors, EXTRA_STATE: {SECTION: data}}
+    model[FINGERPRINT] = as_fingerprint(backbone["tensors_sha256"])
     carry_checksum(model)
     return {
         "model": model,
@@ -160,13 +156,9 @@ def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int
     run, backbone, of_model = dict(config["run"]), config["backbone"], config["options"]["model"]
     by_words = of_model.get("predict_with") == "mlm"  # the backbone's LM head predicts
     scores = [(split, score, value) for split, of in run.pop("scores", {}).items() for score, value in of.items()]
-    task, data = {"type": "text-classification"}, record.task or "own data"
-    results = [
-        {
-            "task": task,
-            "dataset": {"name": data, "type": data, "split": split},
-            "metrics": [{"type": score, "value": value}],
-        }
+    task, data = {"type": "text-classification"}, dict.fromkeys(("name", "type"), record.task or "own data")
+    results: list[dict[str, Any]] = [
+        {"task": task, "dataset": {**data, "split": split}, "metrics": [{"type": score, "value": value}]}
         for split, score, value in scores
     ]
     front: dict[str, Any] = {

@@ -1,5 +1,6 @@
 """Sentence prediction with a prompt in each example."""
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -11,9 +12,9 @@ import torch
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from torch import Tensor
 
 from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations, with_all_words
-from ..divergence import check_validation
 from ..errors import InputError
 from ..metrics import reported
 from ..models.config import predicts_words
@@ -32,6 +33,9 @@ from .dataset import PromptedDataset, SwappedPairsAppended, arrangement, place_p
 from .positions import check_position, check_tokens, separators
 from .template import Template, complete_phrasing, find_phrasing, in_places, ordered_words
 
+# In the line that ends a run that has diverged: fairseq writes a crash.pt and a traceback, or takes NaN for the best.
+DIVERGED = "the run has diverged"
+REMEDY = "lower --lr or give --clip-norm 1.0"
 SMALLER_BATCHES = (
     "give --update-freq 2 and half the --batch-size (with --total-batch-size --update-freq 2 alone), which makes the "
     "same updates of smaller batches"
@@ -227,7 +231,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return loss, sample_size, logging_output
 
     def valid_step(self, sample: Any, model: Any, criterion: Any):
-        # Within a training fairseq tries a batch once more that does not fit, and ``check_validation`` looks at the
+        # Within a training fairseq tries a batch once more that does not fit, and ``post_validate`` looks at the
         # scores of the split. fairseq-validate has neither.
         if not self.judges:
             return super().valid_step(sample, model, self.loss(criterion))
@@ -248,8 +252,16 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         super().reduce_metrics(logging_outputs, criterion)
 
     def post_validate(self, model: Any, stats: dict[str, Any], agg: Any) -> None:
-        """Check the scores; fairseq calls this between a validation and the choice of the best checkpoint."""
-        check_validation(stats)
+        """Raise InputError for a loss that is not finite, or a score that is NaN.
+
+        fairseq calls this between a validation and the choice of the best checkpoint, which would take NaN.
+        """
+        for name, value in stats.items():
+            if not isinstance(value, (int, float, Tensor)) or name.startswith("best_"):
+                continue
+            if math.isnan(value) or name == "loss" and math.isinf(value):
+                kind, update = "NaN" if math.isnan(value) else "infinite", stats.get("num_updates")
+                raise InputError(f"{DIVERGED}: the {name} is {kind} in the validation after update {update}: {REMEDY}")
 
 
 def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> int:

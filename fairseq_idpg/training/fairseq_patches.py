@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass.configs import CheckpointConfig
@@ -23,19 +24,20 @@ from fairseq.optim import AMPOptimizer, FairseqOptimizer
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, OmegaConf, open_dict
+from torch import Tensor
 from torch.multiprocessing import ProcessRaisedException
 from torch.optim import Optimizer
 
 from preprocess.errors import InputError, end_at_once, find_input_error, one_line
 from preprocess.writing import check_output
 
-from ..divergence import clip_grad_norm
 from ..errors import check_there
 from ..models.roberta_idpg import RobertaIDPGModel
 from ..models.short_form import complete_arguments
 from ..names import TASK
 from ..saving.reading import holds_ours, load_state
 from ..saving.torch_files import copy_whole, leftovers, save_whole
+from ..tasks.task import DIVERGED, REMEDY
 from . import resuming
 from .arguments import check_arguments, parse_overrides, trains
 from .kept_options import KeptOptions
@@ -133,7 +135,8 @@ def bind_trainer(trainer: Trainer) -> None:
     """Bind to a trainer of ours, and to each optimizer and schedule that it builds, what fairseq does otherwise:
 
     - ``train_step``: fairseq leaves a whole group of --update-freq out of the count where its last batch is empty.
-    - ``clip_grad_norm``: a gradient that is not finite leaves a crash.pt and a traceback.
+    - ``clip_grad_norm``: a gradient that is not finite leaves a crash.pt and a traceback. With --fp16 and --amp such a
+      batch is skipped, and the loss scale lowered, as in fairseq.
     - ``save_checkpoint``: bad input that ends a training step leaves a crash.pt.
     - the optimizer's ``load_state_dict``: weight decay, betas and the like come from the checkpoint, not from today's
       options, which its own docstring prefers.
@@ -146,6 +149,16 @@ def bind_trainer(trainer: Trainer) -> None:
     _bind(trainer, "_build_optimizer", _build_optimizer)
     # what was built without them is built anew when it is asked for
     trainer._optimizer = trainer._lr_scheduler = None
+
+
+def clip_grad_norm(clip: Callable, trainer: Any, clip_norm: float) -> Tensor:
+    """Raise InputError for a gradient that is not finite; fairseq itself does, in its own way, with --fp16."""
+    norm = clip(clip_norm)
+    # fairseq reads the same number right afterwards, so this look at it makes nothing wait for the device.
+    if not trainer.cfg.common.amp and not torch.isfinite(norm).all():
+        update = trainer.get_num_updates() + 1
+        raise InputError(f"{DIVERGED}: the loss is NaN, or its gradient is not finite, at update {update}: {REMEDY}")
+    return norm
 
 
 def _build_optimizer(build: Callable, trainer: Trainer) -> None:
@@ -172,10 +185,7 @@ def _checkpoint_paths(
 
 
 def _read_checkpoint(
-    read: Callable,
-    path: str,
-    arg_overrides: dict[str, Any] | None = None,
-    load_on_all_ranks: bool | None = None,
+    read: Callable, path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool | None = None
 ) -> dict[str, Any]:
     local = PathManager.get_local_path(path)
     if not (OwnRun.training or path == OwnRun.validated or holds_ours(local)):

@@ -32,10 +32,7 @@ TABLES: dict[int | str, Callable[[Results, Choice], Table]] = {  # besides those
     "methods": methods_table,
     "transfer": transfer_table,
     **{name: partial(compared_table, spec) for name, spec in papers().tables.items()},
-    **{
-        name: partial(parameter_table if "counts" in spec else seconds_table, spec)
-        for name, spec in papers().costs.items()
-    },
+    **{n: partial(parameter_table if "counts" in of else seconds_table, of) for n, of in papers().costs.items()},
 }
 NAMES = [*sorted({2, *SCORE_TABLES}), *(name for name in TABLES if name != 2)]
 ABOUT = """The paper's tables and figures out of the runs in RESULTS, beside the paper's own numbers where the

@@ -111,9 +111,8 @@ def methods_table(results: Results, choice: Choice) -> Table:
         cells = [seeds_text(score, scope.seeds) if score else MISSING for score in scores]
         if len(scores) == 1:
             cells.append(f"{scores[0].lr:g}" if scores[0] else MISSING)
-        seconds, peaks = (
-            [run[key] for run in timed[name] if run.get(key) is not None] for key in ("seconds_per_update", "peak_mib")
-        )
+        keys = ("seconds_per_update", "peak_mib")
+        seconds, peaks = ([run[key] for run in timed[name] if run.get(key) is not None] for key in keys)
         costs = [f"{median(seconds):.3f}" if seconds else NOTHING, f"{max(peaks):,.0f}" if peaks else NOTHING]
         known = [f"{only_count(results, name, runs[name]):,}", *costs] if runs[name] else [MISSING] * len(COST_HEADER)
         groups.append([[name, *cells, *known]])

@@ -176,9 +176,8 @@ def options_note(runs: Collection[Run]) -> list[str]:
     """Return the options of fairseq-train besides the paper's settings: those of all runs, then those of some."""
 
     def shared_by(cell: Iterable[Run]) -> set[str]:
-        return set.intersection(
-            *({f"{name} {value}".strip() for name, value in asked_options(run).items()} for run in cell)
-        )
+        of_runs = ({f"{name} {value}".strip() for name, value in asked_options(run).items()} for run in cell)
+        return set.intersection(*of_runs)
 
     def others(cell: list[Run]) -> str:  # the length of prompts stands beside their position
         return " ".join(sorted(each for each in shared_by(cell) - shared if not each.startswith(LENGTH)))

@@ -73,11 +73,8 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
 def unanswered(record: Record, experiment: Experiment) -> list[tuple[str, str]]:
     """Return (task, folder) of the other tasks that a finished run has not answered, or on other data."""
     known = record.get("transfer") or {}
-    return [
-        (task, data)
-        for task, data in zip(experiment.eval_tasks, experiment.eval_data)
-        if known.get(task, {}).get("data") != folder_digest(data, experiment.reads_word_vectors)
-    ]
+    others, vectors = zip(experiment.eval_tasks, experiment.eval_data), experiment.reads_word_vectors
+    return [(task, data) for task, data in others if known.get(task, {}).get("data") != folder_digest(data, vectors)]
 
 
 def finished(results: Path, run: str, experiment: Experiment | None = None) -> Record | None:

@@ -101,9 +101,8 @@ def held(folder: Path, wait: bool = False, inherit: bool = False) -> Iterator[No
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if not wait:
-                raise InputError(
-                    f"{folder} is in use by another process: wait for it, or name another folder"
-                ) from None
+                remedy = "wait for it, or name another folder"
+                raise InputError(f"{folder} is in use by another process: {remedy}") from None
             print(f"{folder}: waiting for another process that is at work there", file=sys.stderr, flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         os.set_inheritable(file.fileno(), inherit)

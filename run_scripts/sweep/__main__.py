@@ -38,9 +38,7 @@ def parser() -> argparse.ArgumentParser:
     add("--results", type=named_path, metavar="DIR", help="default: results/CONFIG, such as results/idspam/table2")
     pairs("--set", help="replace values of the file: seeds=[1,2] options.cpu=true ...")
     several("--eval-tasks", metavar="TASK", help="tasks that each model also answers, without training on them")
-    several(
-        "--eval-k", metavar="K", help="then train each model on K examples of each of these tasks, and answer again"
-    )
+    several("--eval-k", metavar="K", help="then train each model on K examples of each of these, and answer again")
     add("--cluster", choices=("local", "slurm"), default="local", help="where runs are started (default: local)")
     add("--jobs", type=positive, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")
     pairs("--slurm", type=slurm_setting, help="for sbatch: partition=gpu time=600 ...")
@@ -68,13 +66,8 @@ def slurm_setting(text: str) -> str:
     from submitit import SlurmExecutor
 
     name, names = pair(text).partition("=")[0], SlurmExecutor._valid_parameters()
-    known = {*names, *SlurmExecutor._equivalence_dict()} - {
-        "mem_gb",
-        "setup",
-        "teardown",
-        "srun_args",
-        "additional_parameters",
-    }
+    no_texts = {"mem_gb", "setup", "teardown", "srun_args", "additional_parameters"}
+    known = {*names, *SlurmExecutor._equivalence_dict()} - no_texts
     if name not in known:
         raise argparse.ArgumentTypeError(f"{name}: {did_you_mean(name, known)}Known: {', '.join(sorted(known))}")
     return text

@@ -178,10 +178,8 @@ def slurm_parameters(settings: Sequence[str]) -> dict[str, Any]:
     if (nodes := found.get("nodes", 1)) != 1:
         processes = found.pop("ntasks_per_node", found["gpus_per_node"] or 1)
         # submitit would wait for a result of each task; the run is one process, whose training is started by srun
-        found |= {
-            "use_srun": False,
-            "additional_parameters": {"nodes": found.pop("nodes"), "ntasks_per_node": processes},
-        }
+        layout = {"nodes": found.pop("nodes"), "ntasks_per_node": processes}
+        found |= {"use_srun": False, "additional_parameters": layout}
         start = f"srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --kill-on-bad-exit"
         start += f" --cpus-per-task={processes * found['cpus_per_task']} {shlex.quote(sys.executable)}"
         words = f"-m torch.distributed.run --nnodes {nodes} --nproc_per_node {processes} --rdzv_backend c10d"

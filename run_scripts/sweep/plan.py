@@ -51,14 +51,8 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
             basis = replace(_basis(sweep, row, length, task, data, sweep), metric=sweep.metrics.get(task)).absolute()
             if place.downstream in BETWEEN_SENTENCES and not basis.facts.pairs:
                 continue
-            run = replace(
-                basis,
-                k=k,
-                supplementary_position=place.supplementary,
-                dev_examples=sweep.dev_examples,
-                selection=sweep.selection,
-                warm_up=sweep.warm_up,
-            )
+            shared = {name: getattr(sweep, name) for name in ("dev_examples", "selection", "warm_up")}
+            run = replace(basis, k=k, supplementary_position=place.supplementary, **shared)
             checkpoint = trained.get(Variant(row.label, length, place.supplementary))
             if checkpoint is not None and sweep.supplementary is not None:
                 starts: dict[str, Any] = {f"init_{part}_from": checkpoint for part in sweep.supplementary.keep}
@@ -81,9 +75,8 @@ def _basis(
             given = f"the option prompt-length {options['prompt-length']} of {row.label}"
             raise InputError(f"prompt_lengths and {given}: leave one of them out")
         options["prompt-length"] = length
-    run = Experiment(
-        task, row.method, 0.0, 0, folder_of(data, task), row.backbone or sweep.backbone, sweep.arch, row.label
-    )
+    backbone = row.backbone or sweep.backbone
+    run = Experiment(task, row.method, 0.0, 0, folder_of(data, task), backbone, sweep.arch, row.label)
     starts = {name: getattr(row, name) for name in STARTS}
     length_of = {name: getattr(limits, name) for name in ("batch_size", "max_epoch", "max_update")}
     return replace(run, **starts, **length_of, options=checked(flags(options)))

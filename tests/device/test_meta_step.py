@@ -60,7 +60,7 @@ def test_a_step_reads_no_number(place, case, at):
 
 def test_what_a_step_waits_for(place):
     """One number, and others that are there once it is: none of them before the last gradient."""
-    before = ["fairseq_idpg/divergence.py clip_grad_norm", "fairseq/trainer.py train_step"]
+    before = ["fairseq_idpg/training/fairseq_patches.py clip_grad_norm", "fairseq/trainer.py train_step"]
     after = ["fairseq/trainer.py _reduce_and_log_stats", *["fairseq/logging/meters.py safe_round"] * 3]
     scaled = ["fairseq/optim/fp16_optimizer.py clip_grad_norm"]
     scaled += ["fairseq/optim/dynamic_loss_scaler.py check_overflow"] * 2

@@ -23,7 +23,7 @@ READING |= {"repeat_interleave", "bincount", "multinomial", "lift_fresh"}  # the
 ASKED: dict[str, float] = {
     "fairseq/optim/fp16_optimizer.py clip_grad_norm": False,  # grad_norm > max_norm
     "fairseq/optim/dynamic_loss_scaler.py check_overflow": False,  # grad_norm == inf or grad_norm != grad_norm
-    "fairseq_idpg/divergence.py clip_grad_norm": True,  # torch.isfinite(norm).all()
+    "fairseq_idpg/training/fairseq_patches.py clip_grad_norm": True,  # torch.isfinite(norm).all()
     "fairseq/trainer.py train_step": True,  # torch.isfinite(grad_norm).all()
     "fairseq/trainer.py _reduce_and_log_stats": True,  # torch.isfinite(grad_norm)
     "fairseq/logging/meters.py safe_round": 1.0,  # number.item() of each number of the log

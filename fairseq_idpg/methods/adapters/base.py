@@ -28,8 +28,7 @@ class AdapterConfig(FairseqDataclass):
     adapter_layers: Filled[str] = option("all", "layers with adapters: 'all' or a list such as 0,4,8")
     adapter_activation: Filled[Activation] = option("gelu", "activation of an adapter's hidden layer")
     adapter_dropout: Filled[float] = dropout_option(
-        0.0,
-        "dropout on an adapter's output; compacters drop its hidden layer too, parallel ones only that",
+        0.0, "dropout on an adapter's output; compacters drop its hidden layer too, parallel ones only that"
     )
     train_layer_norms: Filled[TrueFalse] = option("false", "also train (and save) every LayerNorm of the backbone")
 

@@ -41,6 +41,19 @@ def words_of(states: States) -> States:
     return states if states.origin is None else states.origin.words()
 
 
+def mean_word(states: States) -> Tensor:
+    """Return the mean of the text's word embeddings, B x d."""
+    words = words_of(states)
+    return (words.weights @ words.x.transpose(0, 1))[:, 0]
+
+
+def largest(logits: Tensor, count: int) -> Tensor:
+    """Return the ``count`` largest of softmax(logits) and 0 for the others, B x n; they are not made to sum to 1."""
+    p = logits.softmax(1)
+    found = p.topk(count, dim=1)
+    return torch.zeros_like(p).scatter(1, found.indices, found.values)
+
+
 @dataclass
 class PromptConfig(FairseqDataclass):
     prompt_length: Filled[int] = option(5, "prompt length t: rows inserted into each input", least=1)

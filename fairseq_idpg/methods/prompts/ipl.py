@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
-from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod, words_of
+from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod, mean_word, words_of
 
 Pads: Any = ChoiceEnum(["left-out", "counted"])
 
@@ -61,9 +61,7 @@ class IPL(PromptMethod):
         def prompt_at(place: int, states: Any) -> Tensor:
             # the key is linear, so that of the mean word is the mean of the keys
             if not keys:
-                words = words_of(states)
-                mean = words.x.mean(0) if self.counts_pads else (words.weights @ words.x.transpose(0, 1))[:, 0]
-                keys.append(self.key(mean))
+                keys.append(self.key(words_of(states).x.mean(0) if self.counts_pads else mean_word(states)))
             rows = self.mlp(tables[self.places.index(place)])
             relevance = (keys[0] @ self.query(rows).t() / self.query.out_features**0.5).sigmoid()
             return relevance[:, :, None] * rows

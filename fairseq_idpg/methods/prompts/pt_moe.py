@@ -21,7 +21,7 @@ from ...errors import InputError
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
-from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod, words_of
+from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod, largest, mean_word
 
 
 @dataclass
@@ -61,22 +61,16 @@ class PTMoE(PromptMethod):
         """Draw B x N numbers from N(0, sigma^2)."""
         return torch.randn_like(logits) * self.noise
 
-    def weights(self, words: Any) -> Tensor:
-        """Return the k largest w of each text and 0 for the others, B x N."""
-        logits = self.router((words.weights @ words.x.transpose(0, 1))[:, 0])
-        if self.training and self.noise:
-            logits = logits * (1 + self.draw(logits))
-        w = logits.softmax(1)
-        largest = w.topk(self.chosen, dim=1)
-        return torch.zeros_like(w).scatter(1, largest.indices, largest.values)
-
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         once: list[Tensor] = []
         a, b = self.a.unbind(), self.b.unbind()  # the gradient is one stack; indexing would make one of the whole size
 
         def prompt_at(place: int, states: Any) -> Tensor:
             if not once:
-                once.append(self.weights(words_of(states)))
+                logits = self.router(mean_word(states))
+                if self.training and self.noise:
+                    logits = logits * (1 + self.draw(logits))
+                once.append(largest(logits, self.chosen))
             number = self.places.index(place)
             return torch.einsum("bn,ntr->btr", once[0], a[number]) @ b[number]
 

@@ -24,7 +24,7 @@ from ...errors import InputError
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
-from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod, words_of
+from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod, largest, mean_word
 
 LOGITS_DROPOUT = 0.2  # as released
 
@@ -88,12 +88,6 @@ class SMoP(PromptMethod):
         """Draw B x n numbers from N(0, 1)."""
         return torch.randn_like(logits)
 
-    def weights(self, logits: Tensor) -> Tensor:
-        """Return the k largest p of an input and 0 for the others, B x n."""
-        p = logits.softmax(1)
-        largest = p.topk(self.chosen, dim=1)
-        return torch.zeros_like(p).scatter(1, largest.indices, largest.values)
-
     def imbalance(self, logits: Tensor) -> Tensor:
         """Return n sum_i f_i p_i over a batch: f_i prompt i's share of the choices, p_i its mean weight.
 
@@ -111,10 +105,8 @@ class SMoP(PromptMethod):
         def prompt_at(place: int, states: Any) -> Tensor:
             # the first place that is reached chooses for all places
             if not once:
-                words = words_of(states)
-                mean = (words.weights @ words.x.transpose(0, 1))[:, 0]
-                logits = self.perturbed(mean @ self.router.t())
-                once.append(self.weights(logits))
+                logits = self.perturbed(mean_word(states) @ self.router.t())
+                once.append(largest(logits, self.chosen))
                 if self.balance and self.training:
                     self.extra = self.balance * self.imbalance(logits)
             (weights,) = once

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
-from fairseq_idpg import divergence
 from fairseq_idpg.out_of_memory import refuse_batch
+from fairseq_idpg.tasks.task import DIVERGED
 from preprocess.errors import InputError
 from run_scripts.run import perform
 from run_scripts.run.experiment import Experiment
@@ -92,7 +92,7 @@ def test_why_runs_fail():
     """By the words of the plugin, of fairseq and of torch; not by the names of folders."""
     with pytest.raises(InputError) as no_room, refuse_batch(torch.zeros(1, 1), "give less"):
         raise RuntimeError("out of memory")
-    messages = {f"x: {divergence.DIVERGED}: y": "diverged", "Your loss is probably exploding": "diverged"}
+    messages = {f"x: {DIVERGED}: y": "diverged", "Your loss is probably exploding": "diverged"}
     messages |= {str(no_room.value): "out of memory", "torch.OutOfMemoryError: CUDA out of memory.": "out of memory"}
     messages |= {"the job was killed by signal 9": None, "KeyError: 3 (log: /out of memory/x.log)": None}
     assert {text: failure(text)["reason"] for text in messages} == messages

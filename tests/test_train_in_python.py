@@ -161,6 +161,8 @@ def test_a_folder_of_hugging_face(tmp_path, monkeypatch):
         ("lr", "fast"),
         ("validation", 1.5),
         ("validation", [("red", "good", "bad")]),
+        ("validation", [("red", "unknown")]),
+        ("epoch", 3),
         ("examples", [("red", "good"), ("blue",)]),
         ("examples", [("red", None)]),
         ("examples", Frame(words=["red"], label=["good"])),
@@ -170,7 +172,7 @@ def test_a_folder_of_hugging_face(tmp_path, monkeypatch):
 )
 def test_slips(argument, value, backbone):
     given = {"examples": singles(40), "backbone": backbone, **SMALL, argument: value}
-    with pytest.raises(InputError, match=f"`{argument}`"):
+    with pytest.raises(InputError, match="mean epochs" if argument == "epoch" else f"`{argument}`"):
         fairseq_idpg.train(**given)
 
 

@@ -237,7 +237,7 @@ def run(data: Path, settings: dict[str, Any], target: torch.device, progress: bo
         parser = options.get_training_parser()
         parser.error = refuse
         args, _ = options.parse_args_and_arch(parser, words, parse_known=True)
-        known = {*train.__kwdefaults__, *(name[2:].replace("-", "_") for name in parser._option_string_actions)}
+        known = {*(train.__kwdefaults__ or ()), *(name[2:].replace("-", "_") for name in parser._option_string_actions)}
         for name in settings.keys() - known:
             raise refused(name, f"is unknown: {did_you_mean(name, known)}OPTIONS.md has a method's options")
         with warnings.catch_warnings():

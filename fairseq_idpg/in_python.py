@@ -101,7 +101,6 @@ def train(
         held_out = as_records(validation, "validation", regression)
     if records[0].keys() != held_out[0].keys():
         raise refused("validation", "is not of the kind of `examples`: give pairs to both, or single texts")
-
     temporary = tempfile.TemporaryDirectory(prefix="fairseq_idpg-") if save_dir is None else None
     folder = Path(save_dir or str(temporary and temporary.name))
     folder.mkdir(parents=True, exist_ok=True)
@@ -184,7 +183,8 @@ def write_data(splits: dict[str, list[Record]], folder: Path, regression: bool |
             with contextlib.redirect_stdout(io.StringIO()):  # the folder's preprocess.log has the summary
                 return cli.main(["data", *command])
         except InputError as error:
-            raise refused("examples", f"cannot be encoded: {str(error).replace(raw + os.sep, '')}") from None
+            argument = "validation" if os.path.join(raw, "valid.jsonl") in str(error) else "examples"
+            raise refused(argument, f"cannot be encoded: {str(error).replace(raw + os.sep, '')}") from None
 
 
 def find_backbone(source: Path, folder: Path) -> tuple[Path, Path, list[Path]]:
@@ -237,7 +237,7 @@ def run(data: Path, settings: dict[str, Any], target: torch.device, progress: bo
         parser = options.get_training_parser()
         parser.error = refuse
         args, _ = options.parse_args_and_arch(parser, words, parse_known=True)
-        known = {name[2:].replace("-", "_") for name in parser._option_string_actions}
+        known = {*(train.__kwdefaults__ or ()), *(name[2:].replace("-", "_") for name in parser._option_string_actions)}
         for name in settings.keys() - known:
             raise refused(name, f"is unknown: {did_you_mean(name, known)}OPTIONS.md has a method's options")
         with warnings.catch_warnings():

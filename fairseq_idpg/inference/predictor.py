@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from fairseq import utils
 from fairseq.criterions.sentence_prediction import pearson_and_spearman
 from fairseq.data import ConcatSentencesDataset, ListDataset, PrependTokenDataset
 from omegaconf import OmegaConf
@@ -114,7 +113,8 @@ class Reading(NamedTuple):
             net_input["representation"] = self.means[numbers]
         tokens, seen = net_input["src_tokens"], SeenRows()
         with refuse_batch(tokens, "give a smaller `batch_size`"):
-            net_input = utils.apply_to_sample(lambda tensor: tensor.to(predictor.device), net_input)
+            device = predictor.device  # found once: a search through all modules
+            net_input = {key: v.to(device) if isinstance(v, Tensor) else v for key, v in net_input.items()}
             kind = None if model.method is None else model.method.representation
             if shared is not None and kind not in (None, GLOVE):
                 key = canonical_kind(kind), tokens.numpy().tobytes()
@@ -159,7 +159,8 @@ def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **m
             check_has_rows(reading.predictor.model)
     answers: list[list[Prediction]] = [[] for _ in readings[0].inputs]
     order = readings[0].examples.ordered_indices().tolist()
-    for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
+    starts: Iterable[int] = range(0, len(order), batch_size)
+    for start in tqdm(starts, unit="batch") if progress else starts:
         batch = order[start : start + batch_size]
         shared: dict[Any, Any] | None = {} if len(readings) > 1 else None
         for reading in readings:

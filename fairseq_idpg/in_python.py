@@ -46,6 +46,8 @@ from .training import fairseq_patches, lock
 LABEL = "label"
 COLUMNS = (("sentence1", "sentence2"), ("sentence",), ("text",))
 FORMS = "a list of (text, label) or of (text, text, label), or a table with text, or sentence1 and sentence2, and label"
+OWN = {"max_epoch": "what `epochs` says", "cpu": "what `device` says"}  # options of fairseq-train that are set here
+OWN |= dict.fromkeys(("task", "distributed_world_size", "log_format", "log_interval"), "train's own choice")
 Record = dict[str, Any]  # an example, by column
 
 
@@ -94,6 +96,8 @@ def train(
             raise refused(name, f"is wrong: {error}") from None
     target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
     use_method_file(more.get("method_file"))
+    for name in more.keys() & OWN.keys():
+        raise refused(name, f"is {OWN[name]}: leave it out")
     records = as_records(examples, "examples", regression)
     if isinstance(validation, (int, float)):
         records, held_out = hold_out(records, validation, by_label=not regression)

@@ -149,8 +149,10 @@ def test_a_folder_of_hugging_face(tmp_path, monkeypatch):
     hf_folders.build(tmp_path / "hf", "bert")
     monkeypatch.setenv("FAIRSEQ_IDPG_CACHE", str(tmp_path / "cache"))
     examples = [("the cat", "a"), ("a dog", "b"), ("a cat", "a"), ("the dog", "b")] * 5
-    for _ in range(2):
-        fairseq_idpg.train(examples, tmp_path / "hf", epochs=1, **{**SMALL, "method": "prompt-tuning", "phm_n": None})
+    # a name on the hub is fetched to a folder
+    monkeypatch.setattr("fairseq_idpg.in_python.call_hub", lambda what, function, name, **_: tmp_path / name[3:])
+    for source in (tmp_path / "hf", "me/hf"):
+        fairseq_idpg.train(examples, source, epochs=1, **{**SMALL, "method": "prompt-tuning", "phm_n": None})
     assert len(list((tmp_path / "cache" / "converted").iterdir())) == 1
 
 

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 class Question(NamedTuple):
-    """Texts, and what is asked about them; an InputError in the place of a text says why it cannot be read."""
+    """Texts and what is asked about them. A text that cannot be read is replaced by its InputError."""
 
     texts: list[Text | InputError]
     tasks: tuple[str, ...] | None = None  # names of those that answer; None for all

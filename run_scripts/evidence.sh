@@ -3,13 +3,13 @@
 #
 #   bash run_scripts/evidence.sh minilm [PART]... [options of run_scripts.sweep]
 #
-# PARTs, by default all: few-shot few-shot-more k1000 full position length sharing. Runs go to results/evidence, records
-# to run_scripts/results. The same command goes on after an interruption; with --dry-run it checks everything and lists
+# PARTs, by default all: tests tests-k500 tests-more few-shot few-shot-more k1000 full position length sharing. Runs go
+# to results/evidence, records to run_scripts/results. The same command goes on after an interruption; with --dry-run it checks everything and lists
 # the runs that are missing. RoBERTa-large's tables are run_scripts/configs/table1.yaml and so on.
 set -euo pipefail
 HERE=$(dirname "${BASH_SOURCE[0]}")
 source "$HERE/python.sh"
-PARTS="few-shot few-shot-more k1000 full position length sharing"
+PARTS="tests tests-k500 tests-more few-shot few-shot-more k1000 full position length sharing"
 
 die() { echo "evidence.sh: $*" >&2; exit 1; }
 
@@ -27,7 +27,7 @@ for option in "$@"; do [ "$option" != --dry-run ] || dry=yes; done
 
 need_python
 for part in ${parts:-$PARTS}; do
-  name=minilm-${part%-more}
+  name=minilm-${part%-more} name=${name%-k500}
   "$PYTHON" -m run_scripts.sweep "$HERE/configs/evidence/$part.yaml" --results "results/evidence/$name" "$@"
   [ -n "$dry" ] || "$PYTHON" -m run_scripts.publish "results/evidence/$name" --out "$HERE/results/$name.jsonl"
 done

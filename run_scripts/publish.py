@@ -3,7 +3,8 @@
     python -m run_scripts.publish results/short --out run_scripts/results/short.jsonl
 
 FILE has a line of JSON for each run, and python -m run_scripts.report FILE reads it like the folder of a sweep. It has
-no predictions, commands, logs, data or checkpoints, and of paths the last two parts. Runs that only FILE has stay, and
+the predicted and true class of each test example, but no scores predicted, commands, logs, data or checkpoints, and of
+paths the last two parts. Runs that only FILE has stay, and
 so do those that have finished there and failed in RESULTS. So it may be written while a sweep is at work, and from
 several folders.
 """
@@ -17,12 +18,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from preprocess.errors import InputError, command_line
 from preprocess.flags import named_path
 from preprocess.writing import check_output, check_replaces_nothing, write_text
 
-from .report.records import IDENTITY, OUTCOME, PROMPT, Run, has_finished, read_results
-from .run.records import FILE, read_records, results_file
+from .report.records import IDENTITY, KNOWN, OUTCOME, PROMPT, Run, file_within, has_finished, read_results
+from .run.records import FILE, packed_classes, read_records, results_file
 
 KEPT = (  # in this order; nothing else is published
     *("run", "row", "task", "method", "arch", "setting", "k", "seed", "lr", "selection", "dev_examples"),
@@ -30,7 +33,7 @@ KEPT = (  # in this order; nothing else is published
     *("warm_up", "given_options", "source_task", "source_run", "metric", "protocol", "backbone", "data_sha256"),
     *("pairs", "init_prompts_from", "init_head_from", "dev", "test", "scores", "examples", "transfer", "dev_curve"),
     *("best_epoch", "best_update", "trainable", "seconds", "seconds_per_update", "seconds_per_prediction", "peak_mib"),
-    *("hardware", "status", "reason", "read_sha256", "versions", "git", "finished"),
+    *("hardware", "status", "reason", "read_sha256", "versions", "git", "finished", "test_classes"),
 )
 ALWAYS = {*IDENTITY, *OUTCOME, *PROMPT}  # also where they are null
 EXACT = {"lr", "warm_up"}  # which were asked for, and are no scores
@@ -40,6 +43,16 @@ DIGITS = 8  # of a score: enough for every report to say the same
 def published(run: Run) -> Run:
     kept = [name for name in KEPT if run.get(name) is not None or (name in ALWAYS and name in run)]
     return {name: run[name] if name in EXACT else without_places(run[name]) for name in kept}
+
+
+def with_classes(run: Run, folder: Path) -> Run:
+    """Return the run with the classes of its test examples, where it has left its predictions in the sweep's folder."""
+    path = folder / (run.get("predictions") or "none")
+    known = KNOWN[run["task"]]
+    if known.regression or known.by_choice or not file_within(folder, path):
+        return run
+    with np.load(path, allow_pickle=False) as arrays:
+        return {**run, "test_classes": packed_classes(arrays["test"], arrays["test_targets"])}
 
 
 def without_places(value: Any) -> Any:
@@ -77,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     lines = {run["run"]: run for run in read_records(args.out)}
     for run in (*results.runs, *results.continued, *results.supplementary):
         if has_finished(run) or lines.get(run["run"], {}).get("status") != "done":
-            lines[run["run"]] = published(run)
+            lines[run["run"]] = published(with_classes(run, results.folder))
     write_text(args.out, "".join(f"{json.dumps(run, separators=(',', ':'))}\n" for run in lines.values()))
     print(f"{args.out}: {len(lines)} runs", file=sys.stderr)
 

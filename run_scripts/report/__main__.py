@@ -23,8 +23,8 @@ from .figures import FIGURES
 from .paper import papers
 from .records import KNOWN, Results, read_results
 from .render import FORMATS, SUFFIXES, Chart, Table
-from .scores import OVER, TESTS
-from .tables import SCORE_TABLES, compared_table, overview, score_table, transfer_table
+from .statistics import OVER, TESTS
+from .tables import SCORE_TABLES, compared_table, comparison_table, overview, score_table, transfer_table
 
 TEXTS = (".txt", *SUFFIXES)
 TABLES: dict[int | str, Callable[[Results, Choice], Table]] = {  # besides those of IDPG's scores
@@ -34,10 +34,12 @@ TABLES: dict[int | str, Callable[[Results, Choice], Table]] = {  # besides those
     **{name: partial(compared_table, spec) for name, spec in papers().tables.items()},
     **{n: partial(parameter_table if "counts" in of else seconds_table, of) for n, of in papers().costs.items()},
 }
-NAMES = [*sorted({2, *SCORE_TABLES}), *(name for name in TABLES if name != 2)]
+COMPARISONS = "comparisons"  # the table of a family of them
+NAMES = [*sorted({2, *SCORE_TABLES}), COMPARISONS, *(name for name in TABLES if name != 2)]
 ABOUT = """The paper's tables and figures out of the runs in RESULTS, beside the paper's own numbers where the
-backbone is its own. --table methods has scores and costs of each method; --table transfer, scores of models on other
-tasks; --figure curves, dev scores over the updates; idspam-2 and the like, tables of other papers by their metrics.
+backbone is its own. --table methods has scores and costs of each method; --table comparisons, differences of --rows to
+those of --significance, corrected as one family; --table transfer, scores of models on other tasks; --figure curves,
+dev scores over the updates; idspam-2 and the like, tables of other papers by their metrics.
 
 A score is the mean and sample standard deviation over seeds of the test scores at the learning rate with the best mean
 dev score, for each row and task. Without --table and --figure, all runs are listed."""
@@ -70,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     add("--voting", action="store_true", help="add the scores of the votes of all seeds")
     add("--significance", metavar="ROW", action="append", help="add differences to this row, with p; may be repeated")
     add("--significance-test", choices=TESTS, help="test that gives p (default: t, the paired t-test)")
-    add("--significance-over", choices=OVER, help="pairs: the same task and seed (runs, the default), task, or seed")
+    add("--significance-over", choices=OVER, help="what a difference is of (default: runs)")
     add("--notes", action="store_true", help="print all notes, not the first three lines alone")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
     runs.add_argument("--seeds", metavar="S", type=int, **several, help="default: all, of which a row may lack some")
@@ -86,13 +88,13 @@ def refuse_useless(args: argparse.Namespace) -> None:
     anything = bool(table or figure)
     of_runs = anything and "counts" not in papers().costs.get(table, {})
     works = {
-        "k": table in (3, "methods") or anything and figure in FIGURES and figure not in papers().figures,
+        "k": table in (3, "methods", COMPARISONS) or anything and figure in FIGURES and figure not in papers().figures,
         "paper": table in (*SCORE_TABLES, *papers().tables) or figure in (1, 3),
         "position": of_runs and figure != 7,
         "prompt_length": of_runs and figure != 9,
         "rows": anything,
         **dict.fromkeys(("backbone", "seeds", "selection", "tasks"), of_runs),
-        "significance": table in SCORE_TABLES,
+        "significance": table in (*SCORE_TABLES, COMPARISONS),
         **dict.fromkeys(("significance_over", "significance_test"), bool(args.significance)),
         "supplementary_position": of_runs and figure != 7,
         "voting": table in (1, 3, 6),
@@ -103,6 +105,10 @@ def refuse_useless(args: argparse.Namespace) -> None:
             what = what if anything else "a command without --table and --figure"
             what += " without --significance" * option.startswith("significance_")
             raise InputError(f"{flag_name(option)} means nothing to {what}: leave it out")
+    if args.significance_test == "wilcoxon" and args.significance_over in ("seeds-of-tasks", "examples"):
+        raise InputError(
+            f"--significance-test wilcoxon: leave it out with --significance-over {args.significance_over}"
+        )
     suffixes = ("", *TEXTS, *(IMAGES if figure else ()))
     if args.out and args.out.suffix.lower() not in suffixes:
         raise InputError(f"--out {args.out}: name a file that ends with {', '.join(suffixes[1:])}")
@@ -118,6 +124,11 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
     if args.table in SCORE_TABLES:
         how = {"test": args.significance_test or "t", "over": args.significance_over or "runs"}
         return score_table(args.table, results, choice, args.significance or (), voting=args.voting, **how)
+    if args.table == COMPARISONS:
+        if not args.significance:
+            raise InputError("--table comparisons needs --significance ROW: name the row to compare with")
+        over = args.significance_over or "seeds-of-tasks"
+        return comparison_table(results, choice, args.significance, args.significance_test or "t", over)
     return TABLES[args.table](results, choice) if args.table else overview(results)
 
 

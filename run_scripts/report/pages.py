@@ -50,9 +50,10 @@ def renewed(page: str, drawn: bool = False) -> str:
         return {line["method"]: line for line in lines}
 
     def numbered(mark: re.Match[str]) -> str:
-        over = ["--significance-over", "seeds"] if mark["interval"] else []
+        has_intervals = {"--significance-over", "comparisons"}.intersection(commands[int(mark["table"]) - 1])
+        over = ["--significance-over", "seeds"] if mark["interval"] and not has_intervals else []
         cell = rows(int(mark["table"]), *over)[mark["row"]][mark["column"]]
-        number = re.match(r"\S+ \[.+]" if over else r"[+-]?[\d.]+", cell)
+        number = re.match(r"\S+ \[.+]" if mark["interval"] else r"[+-]?[\d.]+", cell)
         assert number is not None, cell
         return number[0]
 

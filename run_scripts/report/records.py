@@ -16,7 +16,7 @@ from preprocess.split_scores import METRICS
 from preprocess.tasks import TASKS, own_task
 
 from ..run.experiment import ARROW, METRICS_OF_OLD, SELECTIONS
-from ..run.records import LOG, REASONS, read_records, results_file, run_folder
+from ..run.records import LOG, REASONS, read_records, results_file, run_folder, unpacked_classes
 
 Run = dict[str, Any]  # a line of results.jsonl
 AnyRun = TypeVar("AnyRun")
@@ -57,6 +57,7 @@ CHECKS: dict[str, Callable[[Any], bool]] = {  # of the values that are not null;
         found["metric"] == TASKS[task].metric and all(map(is_score, (found["test"], *found["scores"].values())))
         for task, found in value.items()
     ),
+    "test_classes": lambda value: min(map(len, unpacked_classes(value))) > 0,
     "task": lambda value: value != "" and value.isprintable() and ARROW not in value,
     "source_task": [*TASKS].__contains__,
     "pairs": (True, False).__contains__,

@@ -1,25 +1,20 @@
-"""Means over tasks, tests of the difference between two rows, and votes of the seeds of a cell."""
+"""Means over tasks, and votes of the seeds of a cell."""
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any, TypeVar
 
 import numpy as np
 
 from preprocess.questions import Questions
 from preprocess.split_scores import OF_QUESTIONS, chosen
 
-from .choice import DIGITS, RowScores
+from .choice import RowScores
 from .records import KNOWN, Run, cell_label, file_within
-from .render import signed
 
 
 def mean_over(values: Mapping[str, float], tasks: Collection[str]) -> float | None:
@@ -37,86 +32,6 @@ def std_of_mean(row: RowScores, tasks: Collection[str]) -> float | None:
         return None
     of_seeds = [mean(run["test"] for run in runs) for runs in zip(*(row[task].runs for task in tasks))]
     return stdev(of_seeds) if len(of_seeds) > 1 else None
-
-
-# --- whether two rows differ by more than chance -------------------------------------------------
-
-LEVEL = 0.05  # of significance
-Name = TypeVar("Name", bound=Hashable)
-TESTS = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
-OVER = {
-    "runs": "pairs of the same task and seed",
-    "tasks": "tasks, of each the mean over the seeds that both have",
-    "seeds": "seeds that both have for all tasks, of each the mean over the tasks",
-}
-UNITS: dict[str, Callable[[tuple[str, int]], Any]] = {"runs": tuple, "tasks": itemgetter(0), "seeds": itemgetter(1)}
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The mean difference of a row to another over n pairs, x100, with its two-sided p; NaN where it is not known.
-
-    In 95 of 100 such samples of seeds, ``interval`` holds the difference of the means of all seeds.
-    """
-
-    difference: float
-    p: float
-    n: int
-    interval: tuple[float, float] | None = None
-    corrected: float = math.nan  # p among those of other rows, see ``correct``
-
-    def __str__(self) -> str:
-        if not self.n:
-            return "- (n=0)"
-        stars = "**" if self.corrected < LEVEL else "*" if self.p < LEVEL else ""
-        p = "p=-" if math.isnan(self.p) else "p<0.001" if self.p < 0.001 else f"p={self.p:.3f}"
-        interval = f" [{', '.join(map(signed, self.interval))}]" if self.interval else ""
-        return f"{signed(self.difference)}{interval} ({p}{stars}, n={self.n})"
-
-
-def paired_test(one: RowScores, other: RowScores, test: str = "t", over: str = "runs") -> Comparison:
-    """Compare two rows, each at its chosen learning rates, on the pairs of ``over`` that both have.
-
-    p is NaN below two pairs, and where all differences are equal: with a deviation of 0 any difference would be
-    significant. Over runs and seeds p holds for the tasks that were run; over tasks, for those of which they are a
-    sample. Over seeds the t-test also has the interval of 95 %.
-    """
-    ours, theirs = (
-        {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs} for row in (one, other)
-    )
-    pairs = sorted(sorted(ours.keys() & theirs.keys()), key=UNITS[over])
-    groups = [list(group) for _, group in groupby(pairs, UNITS[over])]
-    whole = max(map(len, groups), default=0) if over == "seeds" else 0
-    means = [mean(ours[pair] - theirs[pair] for pair in group) for group in groups if len(group) >= whole]
-    differences = [round(difference, DIGITS) for difference in means]
-    if len(set(differences)) < 2:
-        return Comparison(mean(differences) if differences else math.nan, math.nan, len(differences))
-    from scipy.stats import ttest_1samp, wilcoxon  # slow to import; other tables do without
-
-    if test == "wilcoxon":
-        return Comparison(mean(differences), float(wilcoxon(differences).pvalue), len(differences))
-    found = ttest_1samp(differences, 0)
-    low, high = found.confidence_interval(1 - LEVEL)
-    interval = (float(low), float(high)) if over == "seeds" else None
-    return Comparison(mean(differences), float(found.pvalue), len(differences), interval)
-
-
-def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
-    """Return each with its p value corrected for how many have one.
-
-    Where rows do not differ, a level is the chance that any corrected p is below it.
-
-    Of m values the i-th smallest becomes the largest (m - j + 1) p_(j) of j = 1 to i, at most 1: never above
-    Bonferroni's m p, and with no more assumptions.
-
-    Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
-    """
-    tested = [name for name, found in comparisons.items() if not math.isnan(found.p)]
-    corrected, least = dict(comparisons), 0.0
-    for rank, name in enumerate(sorted(tested, key=lambda name: comparisons[name].p)):
-        least = max(least, min(1.0, (len(tested) - rank) * comparisons[name].p))
-        corrected[name] = replace(comparisons[name], corrected=least)
-    return corrected
 
 
 # --- votes over the predictions that runs left ---------------------------------------------------

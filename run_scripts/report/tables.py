@@ -5,9 +5,11 @@ All but the overview raise InputError as ``take_runs`` does.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from operator import itemgetter
 from statistics import mean
 from typing import Any
@@ -20,7 +22,8 @@ from .notes import in_one_line, protocol, score_note, settings_note, warnings
 from .paper import GENERATOR, Compared, Printed, paper
 from .records import Results, Run, backbone_label, grouped, has_finished, part_of
 from .render import MISSING, NOTHING, Table, score_text, signed_difference
-from .scores import LEVEL, OVER, TESTS, Votes, correct, mean_over, paired_test
+from .scores import Votes, mean_over
+from .statistics import LEVEL, OVER, WITH_INTERVAL, compare_rows, correct, test_of
 
 AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: means of the scores, and of the votes
 
@@ -91,7 +94,7 @@ def score_table(
     """Return our score for each row and column; beside the paper's backbone, also its value and the difference.
 
     Args:
-        significance: rows; each adds a column with the others' difference to it, and p of a ``paired_test``.
+        significance: rows; each adds a column with the others' difference to it, and p of ``compare_rows``.
         voting: whether to add a line with the scores of the seeds' votes.
     """
     tasks, ten = choice.shown_tasks, paper().tasks
@@ -130,8 +133,8 @@ def score_table(
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
     family = "the column" if len(blocks) == 1 else "the column with the same K"
     printed_of = "" if not beside or set(tasks) == {*ten} else ", the paper's of its printed values"
-    explained = [DIFFERENCES.format(OVER[over], TESTS[test], LEVEL, family)] if significance else []
-    if significance and over == "seeds" and test == "t":
+    explained = [DIFFERENCES.format(OVER[over], test_of(test, over), LEVEL, family)] if significance else []
+    if significance and over in WITH_INTERVAL and test == "t":
         explained[0] += f"; [ , ]: interval of {1 - LEVEL:.0%}"
     explained += [f"Avg: mean of {', '.join(tasks)}{printed_of}; {MISSING}: no finished run, so no average either"]
     explained += [] if beside else [LEFT_OUT]
@@ -149,9 +152,46 @@ def _differences(
     texts = {(k, row): NOTHING if row == reference and (k, row) in rows else MISSING for k, row in shown}
     compared = [(k, row) for k, row in shown if row != reference and {(k, row), (k, reference)} <= rows.keys()]
     for of_one_k in grouped(compared, itemgetter(0)).values():
-        found = {name: paired_test(rows[name], rows[name[0], reference], test, over) for name in of_one_k}
+        found = {name: compare_rows(rows[name], rows[name[0], reference], test, over) for name in of_one_k}
         texts |= {name: str(comparison) for name, comparison in correct(found).items()}
     return texts
+
+
+COMPARISONS = (
+    "difference: mean over {} of the difference of test scores, with its interval of {:.0%}, over {}; p: of a "
+    "two-sided {}; Holm: p corrected for all lines"
+)
+
+
+def comparison_table(
+    results: Results, choice: Choice, references: Sequence[str], test: str = "t", over: str = "seeds-of-tasks"
+) -> Table:
+    """Return a line for each K, row of --rows and row of --significance: a family of comparisons, corrected as one."""
+    ks = sorted({run["k"] for run in results.runs if choice.k in (None, run["k"])}, key=lambda k: k or 0)
+    scope = take_runs(results, replace(choice, rows=choice.rows and (*choice.rows, *references)), ks)
+    rows, tasks = scope.rows("k", "row"), choice.shown_tasks
+    known = dict.fromkeys(row for _, row in rows)
+    for name in references:
+        check_row("--significance", name, known)
+    ours = choice.rows or tuple(row for row in known if row not in references)
+    found = {
+        (k, row, other): compare_rows(rows[k, row], rows[k, other], test, over)
+        for k, row, other in product(ks, ours, references)
+        if {(k, row), (k, other)} <= rows.keys()
+    }
+    groups = []
+    for (k, row, other), each in correct(found).items():
+        ours_of, theirs_of = ({task: score.test for task, score in rows[k, name].items()} for name in (row, other))
+        cells = [signed_difference(ours_of.get(task), theirs_of.get(task)) for task in tasks]
+        ps = [MISSING if math.isnan(p) else f"{p:.3f}" for p in (each.p, each.corrected)]
+        groups.append([[NOTHING if k is None else str(k), f"{row} - {other}", *cells, each.text, *ps, str(each.n)]])
+    header = ["K", "method", *tasks, "difference", "p", "Holm", "n"]
+    notes = [
+        score_note(scope, "scores"),
+        COMPARISONS.format(", ".join(tasks), 1 - LEVEL, OVER[over], test_of(test, over)),
+    ]
+    more = [*in_one_line(warnings(scope, rows)), *protocol(scope, tasks)]
+    return Table("A family of comparisons", 2, header, groups, notes, more)
 
 
 # --- tables and figures of other papers: our scores by their metric, beside their values ---------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import json
@@ -10,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from preprocess.errors import InputError
 from preprocess.writing import named
@@ -87,6 +90,28 @@ def append_record(results: Path, record: Record) -> None:
         file.write(newline + json.dumps(record).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def packed_classes(predicted: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+    """Return predicted and true class of each example, each in as few bits as the largest class needs."""
+    bits = max(1, int(max(predicted.max(), targets.max())).bit_length())
+
+    def packed(classes: np.ndarray) -> str:
+        planes = classes.astype(np.int64)[:, None] >> np.arange(bits) & 1
+        return base64.b64encode(np.packbits(planes.astype(bool)).tobytes()).decode()
+
+    return {"examples": len(targets), "bits": bits, "predicted": packed(predicted), "true": packed(targets)}
+
+
+def unpacked_classes(found: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return predicted and true classes; raise ValueError where a text is damaged."""
+    examples, bits = int(found["examples"]), int(found["bits"])
+
+    def unpacked(text: str) -> np.ndarray:
+        held = np.unpackbits(np.frombuffer(base64.b64decode(text, validate=True), np.uint8))
+        return held[: examples * bits].reshape(examples, bits) @ (1 << np.arange(bits))
+
+    return unpacked(found["predicted"]), unpacked(found["true"])
 
 
 @contextlib.contextmanager

@@ -181,6 +181,7 @@ class Row(Keys):
     options: Options = {}
     tasks: Several[TaskName] | None = None
     lrs: Several[Rate] | None = None
+    lrs_beyond: list[Rate] = []
     positions: Several[AnyPlace] | None = None
     backbone: Text | None = None
     data: Folders | None = None
@@ -220,6 +221,8 @@ class Sweep(Keys):
     lrs: Several[Rate] | None = None
     seeds: Several[Seed] = [1, 2, 3, 4, 5]
     lr_seeds: Several[Seed] | None = None
+    lrs_beyond: list[Rate] = []
+    lrs_near: Text | None = None
     k: Several[Count | None] = [None]
     dev_examples: Count | None = None
     selection: Annotated[str, BeforeValidator(one_of(SELECTIONS))] = "clean"
@@ -296,6 +299,8 @@ def _check(sweep: Sweep, path: str) -> None:
     strange = sorted(set(sweep.lr_seeds or ()) - set(sweep.seeds))
     if strange:
         raise InputError(f"{path}: lr_seeds {sweep.lr_seeds}: seeds lacks {strange[0]}: add it there")
+    if sweep.lr_seeds is None and (sweep.lrs_near or sweep.lrs_beyond or any(row.lrs_beyond for row in sweep.rows)):
+        raise InputError(f"{path}: lrs_beyond and lrs_near are for the seeds that choose a rate: write lr_seeds too")
     answered = any((sweep.eval_tasks or {}).get(name) for name in sweep.tasks)
     if (sweep.eval_k or sweep.eval_tasks is not None) and not answered:
         raise InputError(

@@ -1,8 +1,12 @@
-"""The runs of a sweep; with ``lr_seeds`` some of them choose the learning rates of the others."""
+"""The runs of a sweep; with ``lr_seeds`` some of them choose the learning rates of the others.
+
+With ``lrs_beyond``, a rate beside the grid is tried where the best is an end of it. With ``lrs_near``, the runs that
+choose have the rate that another sweep chose with fewer examples, and its two neighbours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
 from operator import itemgetter
@@ -13,7 +17,7 @@ from fairseq_idpg.methods.registry import find_preset
 from preprocess.errors import InputError
 
 from ..report.choice import choose
-from ..report.records import grouped, has_finished
+from ..report.records import Run, grouped, has_finished, read_results
 from ..run.command import learning_rates, with_few_shot_input
 from ..run.experiment import STARTS, Experiment, with_others
 from ..run.options import checked, flags
@@ -61,7 +65,7 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
             run = with_others(run, "eval_tasks", others).absolute()
             run = replace(run, position=run.best_position if place.downstream == "best" else place.downstream)
             run = with_few_shot_input(run)
-            for lr, seed in product(row.lrs or sweep.lrs or learning_rates(run), sweep.seeds):
+            for lr, seed in product([*(row.lrs or sweep.lrs or learning_rates(run)), *beyond(sweep, row)], sweep.seeds):
                 yield replace(run, lr=lr, seed=seed)
 
 
@@ -116,6 +120,14 @@ class Rates(NamedTuple):
 
     first: list[Experiment]  # all learning rates with the seeds that choose
     later: list[Experiment]  # all learning rates with the other seeds: one rate of each cell is to be run
+    beyond: Sequence[
+        Experiment
+    ] = ()  # rates of lrs_beyond with the seeds that choose: one of a cell at most is to be run
+
+
+def beyond(sweep: Sweep, row: Row) -> list[float]:
+    """Return the rates beside a row's grid; a row with rates of its own has those that it names."""
+    return row.lrs_beyond or ([] if row.lrs else sweep.lrs_beyond)
 
 
 def rates_of(sweep: Sweep, runs: Iterable[Experiment]) -> Rates:
@@ -125,12 +137,72 @@ def rates_of(sweep: Sweep, runs: Iterable[Experiment]) -> Rates:
     if choosing is None:
         return Rates(runs, [])
     runs.sort(key=lambda run: (sweep.seeds.index(run.seed), sweep.k.index(run.k)))
-    return Rates(*([run for run in runs if (run.seed in choosing) == chooses] for chooses in (True, False)))
+    if sweep.lrs_near:
+        near = rates_near(Path(sweep.lrs_near), runs)
+        runs = [run for run in runs if run.lr in near[cell_of(run)]]
+    first, later = ([run for run in runs if (run.seed in choosing) == chooses] for chooses in (True, False))
+    beside = {row.label: () if sweep.lrs_near else beyond(sweep, row) for row in sweep.rows}
+    further = [run for run in first if run.lr in beside[run.row]]
+    return Rates([run for run in first if run.lr not in beside[run.row]], later, further)
 
 
 def cell_of(run: Experiment) -> Experiment:
     """Return what the runs with other learning rates and seeds share."""
     return replace(run, lr=1.0, seed=0)
+
+
+def rates_near(place: Path, runs: Iterable[Experiment]) -> dict[Experiment, list[float]]:
+    """Return for each cell the rate that its row and task chose with fewer examples, and the rates beside it."""
+    known = [record for record in read_results(place).runs if record["k"] is not None]
+    near = {}
+    for cell, of_cell in grouped(runs, cell_of).items():
+        fewer = [record for record in known if (record["row"], record["task"]) == (cell.row, cell.task)]
+        fewer = [record for record in fewer if cell.k is None or record["k"] < cell.k]
+        most = max((record["k"] for record in fewer), default=None)
+        best = best_rate(record for record in fewer if record["k"] == most)
+        rates = sorted({run.lr for run in of_cell})
+        if best not in rates:
+            raise InputError(
+                f"lrs_near {place}: it has chosen no rate of lrs for {cell.row} on {cell.task} with fewer than "
+                f"{cell.k} examples: sweep these first, or leave lrs_near out"
+            )
+        at = rates.index(best)
+        near[cell] = rates[max(0, at - 1) : at + 2]
+    return near
+
+
+def best_rate(ended: Iterable[Run]) -> float | None:
+    """Return the learning rate that reports choose of a cell's finished and diverged runs; None where all diverged.
+
+    Seeds take part that all rates have. A rate at which a seed has diverged is out.
+    """
+    ended = list(ended)
+    out = {record["lr"] for record in ended if has_diverged(record)}
+    done = [record for record in ended if has_finished(record) and record["lr"] not in out]
+    seeds = [{record["seed"] for record in group} for group in grouped(done, itemgetter("lr")).values()]
+    score = choose(record for record in done if all(record["seed"] in known for known in seeds))
+    return None if score is None else score.lr
+
+
+def ended_cells(first: Iterable[Experiment], records: Mapping[str, Run]) -> Iterator[tuple[Experiment, list[Run]]]:
+    """Yield the cells whose runs have all finished or diverged, and their records."""
+    for cell, runs in grouped(first, cell_of).items():
+        ended = [records[run.run] for run in runs if run.run in records]
+        if len(ended) == len(runs) and all(has_finished(record) or has_diverged(record) for record in ended):
+            yield cell, ended
+
+
+def beyond_ends(rates: Rates, results: Path) -> list[Experiment]:
+    """Return the runs at the rate next to a cell's grid, where the grid's best rate is its end on that side."""
+    records = {record["run"]: record for record in read_records(results)}
+    beside, found = grouped(rates.beyond, cell_of), []
+    for cell, ended in ended_cells(rates.first, records):
+        best, grid = best_rate(ended), [record["lr"] for record in ended]
+        others = [run.lr for run in beside.get(cell, ())]
+        wanted = [min((lr for lr in others if lr > max(grid)), default=None)] if best == max(grid) else []
+        wanted += [max((lr for lr in others if lr < min(grid)), default=None)] if best == min(grid) else []
+        found += [run for run in beside.get(cell, ()) if run.lr in wanted]
+    return found
 
 
 def with_chosen_rates(rates: Rates, results: Path) -> tuple[list[Experiment], int]:
@@ -140,17 +212,9 @@ def with_chosen_rates(rates: Rates, results: Path) -> tuple[list[Experiment], in
     where all rates have them, as from another sweep. A rate at which a later seed has diverged is out too.
     """
     records = {record["run"]: record for record in read_records(results)}
-    lrs, of_later = {}, grouped(rates.later, cell_of)
-    for cell, runs in grouped(rates.first, cell_of).items():
-        first = [records.get(run.run) for run in runs]
-        if not all(record and (has_finished(record) or has_diverged(record)) for record in first):
-            continue
-        ended = [*filter(None, first), *(records[run.run] for run in of_later.get(cell, ()) if run.run in records)]
-        out = {record["lr"] for record in ended if has_diverged(record)}
-        done = [record for record in ended if has_finished(record) and record["lr"] not in out]
-        seeds = [{record["seed"] for record in group} for group in grouped(done, itemgetter("lr")).values()]
-        score = choose(record for record in done if all(record["seed"] in known for known in seeds))
-        if score is not None:
-            lrs[cell] = score.lr
+    of_later = grouped(rates.later, cell_of)
+    lrs = {}
+    for cell, first in ended_cells(rates.first, records):
+        lrs[cell] = best_rate([*first, *(records[run.run] for run in of_later.get(cell, ()) if run.run in records)])
     later = [run for run in rates.later if run.lr == lrs.get(cell_of(run))]
-    return later, len(of_later.keys() - lrs.keys())
+    return later, sum(lrs.get(cell) is None for cell in of_later)

@@ -15,7 +15,7 @@ from ..run.perform import finished
 from ..run.records import BEST_CHECKPOINT, read_records, results_file, run_folder
 from .config import Sweep
 from .jobs import Cluster, Local, Slurm, Stage, missing
-from .plan import Rates, Variant, experiments, rates_of, with_chosen_rates
+from .plan import Rates, Variant, beyond_ends, experiments, rates_of, with_chosen_rates
 
 CLUSTERS: dict[str, type[Local] | type[Slurm]] = {"local": Local, "slurm": Slurm}
 
@@ -60,6 +60,9 @@ def finish_seeds(
 ) -> tuple[list[Experiment], int]:
     """Make the first seeds, then the others at the learning rates that these choose; return runs and failures."""
     failed = finish(rates.first, results, cluster, keep_whole_models)
+    if further := beyond_ends(rates, results):
+        failed += finish(further, results, cluster, keep_whole_models)
+        rates = rates._replace(first=[*rates.first, *further])
     later: list[Experiment] = []
     undecided = 0
     # Another seed may diverge at a chosen rate: then all are run at the next one.
@@ -102,6 +105,10 @@ def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> No
     second = experiments(sweep, trained(first, results))
     rates = rates_of(sweep, second)
     show_missing(rates.first, results)
+    if further := beyond_ends(rates, results):
+        print("and then, beside the grid where its end is the best:")
+        show_missing(further, results)
+        rates = rates._replace(first=[*rates.first, *further])
     if rates.later:
         later, undecided = with_chosen_rates(rates, results)
         second = [*rates.first, *later]

@@ -2,11 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from run_scripts.publish import KEPT, main
 from run_scripts.report.__main__ import main as report
-from run_scripts.run.records import read_records
+from run_scripts.run.records import read_records, unpacked_classes
 
 from .report import made
 
@@ -87,3 +88,18 @@ def test_the_runs_of_a_sweep_stay_as_they_are(results, tmp_path):
         with pytest.raises(SystemExit, match=f"--out {out}"):
             publish(results, out)
     assert [file.read_bytes() for file in (own, other)] == before and link.is_symlink()
+
+
+def test_the_classes_of_test_examples_are_packed(tmp_path):
+    """Of classes alone; the record's own sweep is read and no file beside it."""
+    answers, targets = np.array([0, 2, 1, 2, 5]), np.array([0, 1, 1, 2, 5])
+    runs = [made.run("lora", "CR", predictions="a.npz"), made.run("lora", "STS-B", predictions="a.npz")]
+    results = made.write(tmp_path / "results", [*runs, made.run("lora", "MR", predictions="../a.npz")])
+    for folder in (results, tmp_path):
+        np.savez(folder / "a.npz", test=answers, test_targets=targets)
+    classes, *others = publish(results, tmp_path / "out.jsonl")
+    assert [each.tolist() for each in unpacked_classes(classes["test_classes"])] == [answers.tolist(), targets.tolist()]
+    assert not any("test_classes" in run for run in others)
+    damaged = {**classes, "test_classes": {**classes["test_classes"], "examples": 1000}}
+    with pytest.raises(SystemExit, match="test_classes"):
+        report([str(made.write(tmp_path / "damaged", [damaged]))])

@@ -34,3 +34,17 @@ def test_folders_for_training(tmp_path, monkeypatch):
     assert [check_split(reviews, split) for split in ("train", "valid")] == [4, 2]
     assert [check_split(pairs, split) for split in ("train", "valid")] == [3, 2]
     assert pairs.regression and list(reviews.label_names) == ["0", "1"]
+
+
+def test_large_tests_read_one_file_for_both_and_a_folder_in_lower_case(tmp_path, monkeypatch):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nw\n0\n1\n")
+    monkeypatch.setattr(
+        short_tasks, "LARGE_TESTS", {"MPQA": Size(9, 4, 2, pooled=True), "MRPC-accuracy": Size(9, 2, 1)}
+    )
+    (tmp_path / "mpqa").mkdir()
+    (tmp_path / "mpqa" / "all.tsv").write_text("1\tw\n0\tw w\n" * 3)
+    write(tmp_path / "MRPC", ["1\tw\tw w"] * 2, ["0\tw\tw"])
+    main([str(tmp_path), "--out", str(tmp_path / "out"), "--bpe", "bert", "--vocab", str(tmp_path), "--large-tests"])
+    phrases, pairs = (DataFolder(tmp_path / "out" / f"{name}-bin") for name in ("MPQA", "MRPC-accuracy"))
+    assert [check_split(phrases, split) for split in ("train", "valid")] == [4, 2]
+    assert [check_split(pairs, split) for split in ("train", "valid")] == [2, 1] and len(pairs.inputs) == 2

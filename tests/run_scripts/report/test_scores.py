@@ -1,4 +1,4 @@
-"""The paper's protocol on made-up runs with known answers: rates, votes, differences beside scipy's and by hand."""
+"""The paper's protocol on made-up runs with known answers: rates and votes."""
 
 import math
 import os
@@ -6,10 +6,9 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from run_scripts.report.choice import Scope, choose
-from run_scripts.report.scores import Comparison, Votes, correct, paired_test, std_of_mean
+from run_scripts.report.scores import Votes, std_of_mean
 
 from . import made
 
@@ -56,53 +55,6 @@ def test_the_deviation_of_an_average_needs_the_same_seeds():
         runs = [made.run("a", "CR", seed, test=float(seed)) for seed in (1, 2)]
         runs += [made.run("a", "MR", seed, test=float(seed)) for seed in others]
         assert std_of_mean(Scope(runs).rows("row")["a"], ["CR", "MR"]) == deviation
-
-
-# --- differences ---------------------------------------------------------------------------------
-
-
-def row(tests: dict[str, list[float]]):
-    return Scope([run for task, of in tests.items() for run in made.seeds("a", task, of)]).rows("row")["a"]
-
-
-# By hand: the differences 1, 2, 3 have mean 2 and deviation 1, so t = 2 sqrt(3) with 2 degrees of freedom, and
-# p = 1 - t / sqrt(t² + 2) = 0.074; of 8 signs of 3 ranks, 2 are all up or all down: 0.250.
-@pytest.mark.parametrize(
-    ("one", "other", "how", "said"),
-    [
-        ({"CR": [11, 22, 930]}, {"CR": [10, 20, 30]}, {"test": "wilcoxon"}, "+301.0 (p=0.250, n=3)"),
-        ({"CR": [1, 2, 3], "RTE": [5, 6]}, {"CR": [1, 3], "MR": [7, 8]}, {}, "-0.5 (p=0.500, n=2)"),  # shared pairs
-        ({"CR": [1]}, {"CR": [2]}, {}, "-1.0 (p=-, n=1)"),
-        # all the same, but for the last digit of a float, which proves nothing
-        ({"CR": [100 * 242 / 300, 100 * 244 / 300]}, {"CR": [100 * 241 / 300, 81]}, {}, "+0.3 (p=-, n=2)"),
-        ({"CR": [2, 3.001]}, {"CR": [1, 2]}, {}, "+1.0 (p<0.001*, n=2)"),
-        (  # differences 1 (of 2, 1 and 0), 2 (of 2) and 3 (of 4 and 2); MR's fourth seed has no pair
-            {"CR": [2, 3, 4], "MR": [9, 9], "RTE": [8, 8]},
-            *({"CR": [0, 2, 4], "MR": [7] * 4, "RTE": [4, 6]}, {"over": "tasks"}, "+2.0 (p=0.074, n=3)"),
-        ),
-    ],
-)
-def test_differences_by_hand(one, other, how, said):
-    assert str(paired_test(row(one), row(other), **how)) == said
-
-
-def test_the_interval_is_scipys_over_the_means_of_seeds():
-    """Tasks are fixed; the third seed lacks one, so that its mean would be of other tasks."""
-    one, other = {"CR": [80, 84, 90], "MR": [70, 77]}, {"CR": [79, 81, 10], "MR": [70, 72, 70]}
-    found = paired_test(row(one), row(other), over="seeds")
-    expected = stats.ttest_rel([75.0, 80.5], [74.5, 76.5])
-    assert found.p == pytest.approx(expected.pvalue)
-    assert found.interval == pytest.approx(expected.confidence_interval(0.95)) and found.n == 2
-    assert str(found) == "+2.2 [-20.0, +24.5] (p=0.421, n=2)"
-
-
-def test_p_values_are_corrected_as_holm_does():
-    """Sorted 0.005, 0.01, 0.03, 0.04, 0.9: 5 to 1 times these, at most 1, none below the one before."""
-    p_values = [0.01, math.nan, 0.04, 0.03, 0.005, 0.9]
-    found = correct({number: Comparison(1.0, p, 9) for number, p in enumerate(p_values)})
-    expected = [0.04, math.nan, 0.09, 0.09, 0.025, 0.9]
-    assert [each.corrected for each in found.values()] == pytest.approx(expected, nan_ok=True)
-    assert [str(each).count("*") for each in found.values()] == [2, 0, 1, 1, 2, 0]
 
 
 # --- votes ---------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import pytest
 
+from preprocess.errors import InputError
 from run_scripts.report.choice import Choice, take_runs
 from run_scripts.report.records import read_results
 from run_scripts.run.perform import described
@@ -59,6 +60,29 @@ def test_the_first_seed_chooses_and_the_others_follow_seed_by_seed(sweep, tmp_pa
     first = [(1, *cell, lr) for cell in CELLS for lr in (1e-2, 1e-3)]
     later = [(seed, *cell, BEST.get(cell[1:], 1e-2)) for seed in (3, 2) for cell in CELLS]
     assert failed == 0 and started == first + later
+
+
+def test_beside_an_end_of_the_grid_one_more_rate_is_tried(sweep, tmp_path):
+    """1e-2 is the best but for MRPC head-only; a row with rates of its own has none beyond."""
+    own = {"method": "head-only", "name": "own", "lrs": [1e-3, 1e-4]}
+    asked = sweep(k=[4], rows=["head-only", own], lrs_beyond=[1e-1, 3e-2, 3e-4], seeds=[1, 2])
+    failed, started = go(asked, tmp_path / "results")
+    grid = [run for run in started if run[3] == "own" or run[4] in (1e-2, 1e-3)]
+    beyond = [run for run in started if run not in grid]
+    assert failed == 0 and beyond == [(1, 4, "RTE", "head-only", 3e-2), (1, 4, "MRPC", "head-only", 3e-4)]
+    assert started.index(beyond[0]) == 8 and {run[0] for run in started[10:]} == {2}
+    assert go(asked, tmp_path / "results") == (0, [])
+
+
+def test_rates_near_those_of_fewer_examples(sweep, tmp_path):
+    """8 examples try the rate that 4 chose and its neighbours on the grid."""
+    grid = {"lrs": [3e-2, 1e-2, 3e-3, 1e-3, 3e-4], "rows": ["head-only"], "seeds": [1, 2]}
+    go(sweep(k=[4], **grid), tmp_path / "few")
+    _, started = go(sweep(k=[8], lrs_near=str(tmp_path / "few"), **grid), tmp_path / "more")
+    of = {task: [lr for seed, _, name, _, lr in started if (seed, name) == (1, task)] for task in ("RTE", "MRPC")}
+    assert of == {"RTE": [3e-2, 1e-2, 3e-3], "MRPC": [3e-3, 1e-3, 3e-4]} and len(started) == 8
+    with pytest.raises(InputError, match="m-idpg-phm on RTE"):
+        go(sweep(k=[8], lrs_near=str(tmp_path / "few"), rows=[IDPG]), tmp_path / "other")
 
 
 def test_it_goes_on_where_it_was_stopped(sweep, tmp_path):

@@ -13,12 +13,13 @@ from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.config import fill_method_options
 from fairseq_idpg.models.prepare import check_method_effects
-from preprocess.tasks import TASKS
+from preprocess.tasks import TASKS, own_task
 from run_scripts.report.paper import paper, papers
 from run_scripts.run import experiment
 from run_scripts.run.experiment import Experiment, continued
 from run_scripts.run.options import flags
 from run_scripts.run.preflight import parse
+from run_scripts.sweep import plan
 from run_scripts.sweep.config import read_sweep
 from run_scripts.sweep.plan import experiments, first_stage, rates_of
 from tests.folders import ROOT
@@ -46,6 +47,9 @@ PLANS = {
     "evidence/length": [0, 54, 36, 0, "764a254d2bb9"],
     "evidence/position": [0, 96, 64, 0, "22ea3b419ad6"],
     "evidence/sharing": [0, 36, 24, 0, "2983400863c0"],
+    "evidence/tests": [0, 450, 300, 0, "bebafc231a1d"],
+    "evidence/tests-k500": [0, 630, 180, 0, "9c1c7107883b"],
+    "evidence/tests-more": [0, 855, 570, 0, "bf912f76563a"],
     "figure7": [10, 3200, 0, 0, "3d5765858513"],
     "figure9": [0, 4000, 0, 0, "e4865ed4f177"],
     "idspam/figure2": [0, 1410, 0, 0, "c323ab63ff83"],
@@ -80,8 +84,8 @@ def read(name):
 def files(tmp_path_factory):
     """Every path of the sweeps exists, and counts by its name."""
     place = tmp_path_factory.mktemp("files")
-    for task in TASKS:
-        for parent in ("data", "data/short", "efl"):
+    for task in (*TASKS, "MRPC-accuracy"):
+        for parent in ("data", "data/short", "data/tests", "efl"):
             (place / parent / f"{task}-bin").mkdir(parents=True)
     (place / "quickstart" / "reviews-bin").mkdir(parents=True)
     models = [f"checkpoints/roberta.{name}/model.pt" for name in ("base", "large", "large.mnli")]
@@ -93,6 +97,8 @@ def files(tmp_path_factory):
         patch.setattr(experiment, "backbone_digest", lambda path: str(Path(path).relative_to(place)))
         patch.setattr(experiment, "folder_digest", lambda path, vectors: f"{Path(path).relative_to(place)} {vectors}")
         patch.setattr(experiment, "file_digest", str)
+        patch.setattr(experiment, "own_facts", lambda task, data, metric: own_task(task, True, metric or "accuracy"))
+        patch.setattr(plan, "rates_near", lambda place, runs: {plan.cell_of(run): [1e-2, 3e-3, 1e-3] for run in runs})
         patch.setattr(experiment, "_digests", lambda option, paths: paths)
         yield place
 

@@ -22,7 +22,7 @@ NOTHING = "-"  # where there cannot be a value
 
 
 def signed(difference: float) -> str:
-    return f"{round(difference, 1) + 0:+.1f}"  # adding 0 makes -0.0 positive
+    return f"{difference:+.1f}"  # an interval that ends at -0.04 holds 0, and so the end is "-0.0"
 
 
 def score_text(score: float | None, std: float | None = None, unknown: str = MISSING) -> str:

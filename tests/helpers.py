@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -51,13 +51,17 @@ def put_no_file(path: Path, kind: str) -> None:
     {"pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
 
 
+def dictionary_of(names: Iterable[str]) -> Dictionary:
+    """Specials, and these behind them."""
+    symbols = Dictionary()
+    for name in names:
+        symbols.add_symbol(name)
+    return symbols
+
+
 def dictionary(words: int = WORDS) -> Dictionary:
     """Specials, ``w0`` … and <mask>, as sentence_prediction loads one."""
-    symbols = Dictionary()
-    for i in range(words):
-        symbols.add_symbol(f"w{i}")
-    symbols.add_symbol("<mask>")
-    return symbols
+    return dictionary_of([*(f"w{i}" for i in range(words)), "<mask>"])
 
 
 def model_args(**options) -> argparse.Namespace:

@@ -11,6 +11,7 @@ matrices, ours one tensor. Their rows of all layers are one table, ours have one
 released code trains by accident or never reads: LM head, two LayerNorms, the last rows of a table.
 """
 
+# ruff: noqa: E402
 import argparse
 import re
 import sys
@@ -21,6 +22,26 @@ from typing import Any
 if not __package__:  # run as a script, from anywhere, installed or not
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from preprocess.errors import InputError, command_line
+from preprocess.flags import named_path
+
+
+def build_parser() -> argparse.ArgumentParser:
+    description, _, example = (__doc__ or "").split("\n")[:3]
+    parser = argparse.ArgumentParser("convert_released", description=description, epilog=f"example: {example.strip()}")
+    parser.add_argument("source", metavar="SRC.pt", type=named_path)
+    parser.add_argument("target", metavar="DST.pt", type=named_path)
+    parser.add_argument("--backbone", type=named_path, metavar="FILE", help="model.pt that SRC was trained on")
+    parser.add_argument("--force", action="store_true", help="replace DST.pt")
+    return parser
+
+
+if __name__ == "__main__":  # --help and a slip come before torch and fairseq, which take seconds
+    build_parser().parse_args()
+
+import fairseq_idpg  # noqa: F401  before fairseq, whose messages it keeps off
+
+# isort: split
 import torch
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
@@ -36,8 +57,6 @@ from fairseq_idpg.saving.backbone_file import NO_BACKBONE, backbone_path, read_b
 from fairseq_idpg.saving.configuration import declared, typed
 from fairseq_idpg.saving.tensors import HEADS, with_progress_checksums
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
-from preprocess.errors import InputError, command_line
-from preprocess.flags import named_path
 from preprocess.writing import check_replaces_nothing, new_file
 
 HEAD = "sentence_classification_head"
@@ -296,13 +315,7 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
 
 @command_line("fairseq_idpg")
 def main(argv: list[str] | None = None) -> None:
-    description, _, example = (__doc__ or "").split("\n")[:3]
-    parser = argparse.ArgumentParser("convert_released", description=description, epilog=f"example: {example.strip()}")
-    parser.add_argument("source", metavar="SRC.pt", type=named_path)
-    parser.add_argument("target", metavar="DST.pt", type=named_path)
-    parser.add_argument("--backbone", type=named_path, metavar="FILE", help="model.pt that SRC was trained on")
-    parser.add_argument("--force", action="store_true", help="replace DST.pt")
-    args = parser.parse_args(argv)
+    args = build_parser().parse_args(argv)
     if args.target.exists() and not args.force:
         raise InputError(f"{args.target} exists already: remove it or give --force")
     check_replaces_nothing(args.target, "DST", {"SRC": [args.source], "--backbone": [args.backbone]})

@@ -25,7 +25,7 @@ if "torch" not in sys.modules:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Commands that import ``plugin`` once it is needed: torch and fairseq take seconds.
-COMMANDS = ("predict", "serve", "export", "encode", "count", "analysis", "preprocess", "download", "report", "sweep")
+COMMANDS = "predict serve export encode count analysis options_table preprocess download report sweep".split()
 
 
 def __getattr__(name: str) -> Any:

@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import random
+import re
 import sys
 import tempfile
 import warnings
@@ -122,11 +123,20 @@ def train(
             settings |= {"best_checkpoint_metric": "accuracy", "maximize_best_checkpoint_metric": True, **more}
         run(data, settings, target, progress)
         predictor = load(folder / "checkpoint_best.pt", device=target)
+    except InputError as error:
+        raise naming_arguments(error) from None
     finally:
         lock.release(str(folder))
     if temporary is not None:
         weakref.finalize(predictor, temporary.cleanup)
     return predictor
+
+
+def naming_arguments(error: InputError) -> InputError:
+    """Return an error of the commands, which name options, with arguments: --prompt-length is `prompt_length`."""
+    message = str(error).replace("name all classes with --labels", "give `examples` one with this label")
+    message = message.replace(", or name both classes with --labels", "")
+    return type(error)(re.sub(r"--([a-z-]*[a-z])", lambda name: f"`{name[1].replace('-', '_')}`", message))
 
 
 def as_records(examples: Any, argument: str, regression: bool | float) -> list[Record]:
@@ -188,7 +198,9 @@ def write_data(splits: dict[str, list[Record]], folder: Path, regression: bool |
                 return cli.main(["data", *command])
         except InputError as error:
             argument = "validation" if os.path.join(raw, "valid.jsonl") in str(error) else "examples"
-            raise refused(argument, f"cannot be encoded: {str(error).replace(raw + os.sep, '')}") from None
+            # an example has no line, and what validates may have been taken out of them
+            problem = re.sub(rf"{raw}/.*?line [0-9]+: ", "", str(error))
+            raise refused(argument, f"cannot be encoded: {problem}") from None
 
 
 def find_backbone(source: Path, folder: Path) -> tuple[Path, Path, list[Path]]:
@@ -197,7 +209,7 @@ def find_backbone(source: Path, folder: Path) -> tuple[Path, Path, list[Path]]:
     Where there is no cache it is kept in ``folder``.
     """
     if is_hub_name(str(source)):
-        what, wanted = f"`backbone` {source} is no folder here", ["*.json", "*.safetensors", "*.txt", "*.model"]
+        what, wanted = f"`backbone` {source} is not a folder", ["*.json", "*.safetensors", "*.txt", "*.model"]
         source = Path(call_hub(what, "snapshot_download", str(source), allow_patterns=wanted))
     found, notes = source, notes_folder()
     if not (source / "model.pt").is_file() and (source / "config.json").is_file():
@@ -228,7 +240,8 @@ def run(data: Path, settings: dict[str, Any], target: torch.device, progress: bo
     """``fairseq-train`` with these options, in this process."""
 
     def refuse(message: str) -> None:  # where argparse would end the process
-        raise refused(message.removeprefix("argument "), "is not taken: give another value")
+        name, _, problem = message.removeprefix("argument --").partition(": ")
+        raise refused(name.replace("-", "_"), f"is refused ({problem}): give another value")
 
     words = [str(data)]
     for name, value in settings.items():

@@ -4,15 +4,32 @@
 and METHODS.md's table into the pages, between their comments; a test compares them.
 """
 
+# ruff: noqa: E402
 import inspect
 import re
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
 
+from .errors import InputError, command_parser, logged_command
+
+
+def build_parser() -> ArgumentParser:
+    parser = command_parser("options_table", __doc__, "> options.md")
+    parser.add_argument("--write", action="store_true", help="write the tables into the pages of this checkout")
+    return parser
+
+
+if __name__ == "__main__":  # --help and a slip come before torch and fairseq, which take seconds
+    build_parser().parse_args()
+
+from . import plugin  # noqa: F401  before fairseq, whose messages it keeps off
+
+# isort: split
 import torch
 from fairseq.criterions.sentence_prediction import SentencePredictionConfig as CriterionConfig
 from fairseq.optim.adam import FairseqAdamConfig
@@ -22,7 +39,6 @@ from preprocess.flags import flag_name
 
 from .count import architecture, count_preset
 from .criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterionConfig
-from .errors import InputError, command_parser, logged_command
 from .methods.base import Geometry
 from .methods.prompts.base import PromptMethod
 from .methods.prompts.idpg import IDPG
@@ -262,9 +278,7 @@ def part_of(page: Path, marker: str) -> re.Match:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = command_parser("options_table", __doc__, "> options.md")
-    parser.add_argument("--write", action="store_true", help="write the tables into the pages of this checkout")
-    if not parser.parse_args(argv).write:
+    if not build_parser().parse_args(argv).write:
         print(options_markdown())
         return
     for page, marker, make in PARTS:

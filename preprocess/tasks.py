@@ -219,7 +219,7 @@ def find_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
         return task
     hint = did_you_mean(name, tasks, any_case=True)
     own = "for your own data give --from-tsv, --from-csv, --from-jsonl or --from-hub"
-    raise InputError(f"task {name} is unknown: {hint}Known: {', '.join(tasks)}; {own}")
+    raise InputError(f"task {name} is unknown: {hint}choose from {', '.join(tasks)}; {own}")
 
 
 def meanings_of(task: str | None, labels: Sequence[str]) -> list[str] | None:

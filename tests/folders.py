@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -16,17 +16,14 @@ from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_arch
 
 from preprocess.data_folder import DataFolder
 from tests.command_line import FORKS, ROOT, command_line
-from tests.helpers import TINY, WORDS, dictionary
+from tests.helpers import TINY, WORDS, dictionary, dictionary_of
 from tests.in_process import call
 
 SIZE = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items() if name != "max_positions"]
 
 
 def words_dictionary(words: int = WORDS) -> Dictionary:
-    symbols = Dictionary()
-    for i in range(words):
-        symbols.add_symbol(f"w{i}")
-    return symbols
+    return dictionary_of(f"w{i}" for i in range(words))
 
 
 def write_indexed(prefix: Path, rows: list[list[int]]) -> None:
@@ -66,10 +63,7 @@ def write_folder(
             text = "".join(f"{label + draw.random() / 10}\n" for label in labels)
             (folder / "label" / f"{split}.label").write_text(text)
             continue
-        label_symbols = Dictionary()
-        for name in names:
-            label_symbols.add_symbol(name)
-        label_symbols.save(str(folder / "label" / "dict.txt"))
+        dictionary_of(names).save(str(folder / "label" / "dict.txt"))
         write_indexed(folder / "label" / split, [[4 + label, 2] for label in labels])
     return folder
 
@@ -88,10 +82,7 @@ def renamed(source: Path, target: Path, names: dict[str, str], order: list[str] 
     shutil.copytree(source, target)
     data = DataFolder(source)
     order = order or [names[name] for name in data.label_names]
-    symbols = Dictionary()
-    for name in order:
-        symbols.add_symbol(name)
-    symbols.save(str(target / "label" / "dict.txt"))
+    dictionary_of(order).save(str(target / "label" / "dict.txt"))
     for split in filter(data.has_labels, data.splits):
         labels = [names[data.label_names[number]] for number in data.classes(split)]
         write_indexed(target / "label" / split, [[4 + order.index(label), 2] for label in labels])
@@ -111,6 +102,14 @@ def write_backbone(path: Path, seed: int = 0, words: int = WORDS, **size) -> Pat
     state = {"args": args, "model": model.state_dict(), "optimizer_history": [history], "extra_state": extra}
     torch.save({**state, "last_optimizer_state": None}, path)
     return path
+
+
+def changed(path: Path, change: Callable[[dict], object], target: Path | None = None) -> Path:
+    """A file of torch once ``change`` has been made to what it holds: in its own place, or a copy."""
+    state = torch.load(path, weights_only=True)
+    change(state)
+    torch.save(state, target or path)
+    return target or path
 
 
 class Finished:

@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +15,6 @@ from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_arch
 from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
 from fairseq_idpg.models.config import METHOD_OPTIONS, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
-from fairseq_idpg.tasks.positions import first_row, insertion_index, prompt_block
 
 PAD, EOS = 1, 2
 ALWAYS_SAVED = {"backbone_fingerprint", "_extra_state"}  # besides tensors that were trained
@@ -51,13 +50,17 @@ def put_no_file(path: Path, kind: str) -> None:
     {"pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
 
 
+def dictionary_of(names: Iterable[str]) -> Dictionary:
+    """Specials, and these behind them."""
+    symbols = Dictionary()
+    for name in names:
+        symbols.add_symbol(name)
+    return symbols
+
+
 def dictionary(words: int = WORDS) -> Dictionary:
     """Specials, ``w0`` … and <mask>, as sentence_prediction loads one."""
-    symbols = Dictionary()
-    for i in range(words):
-        symbols.add_symbol(f"w{i}")
-    symbols.add_symbol("<mask>")
-    return symbols
+    return dictionary_of([*(f"w{i}" for i in range(words)), "<mask>"])
 
 
 def model_args(**options) -> argparse.Namespace:
@@ -104,13 +107,11 @@ def prompted(tokens: torch.Tensor, position: int, length: int, placeholder: int 
     rows, offsets = [], []
     for row in tokens.tolist():
         row = [token for token in row if token != PAD]
-        ends = [i for i, token in enumerate(row) if token == EOS]
-        lengths = [ends[0] - 1] + [len(row) - 4 - (ends[0] - 1)] * (len(ends) > 1)
-        index = insertion_index(position, [torch.tensor([length]).numpy() for length in lengths])
-        block = prompt_block(position, length, placeholder, EOS).tolist()
-        at = int(index[0])
-        rows.append(torch.tensor(row[:at] + block + row[at:]))
-        offsets.append(int(first_row(position, index)[0]))
+        if position == 4:  # behind another separator, and with an end of its own
+            row += [EOS, EOS]
+        middle, end = row.index(EOS), len(row) - 1
+        offsets.append({0: 1, 1: middle, 2: middle + 2, 3: end, 4: end}[position])
+        rows.append(torch.tensor(row[: offsets[-1]] + [placeholder] * length + row[offsets[-1] :]))
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
     return SimpleNamespace(prompted_tokens=padded, prompt_offset=torch.tensor(offsets))
 

@@ -1,13 +1,10 @@
 """Text folders for --predict-with mlm: a small GPT-2 vocabulary in which some words are one token behind a space."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
-
 from tests.folders import write_backbone
-from tests.preprocess.commands import run
+from tests.preprocess import commands
 
 WORDS = ["great", "terrible", "Yes", "No", "Maybe", "It", "was"]
 TEXTS = ["it is good", "Yes it was", "no, never again", "great"]
@@ -17,17 +14,8 @@ PAIRS = [(TEXTS[i % 4], f"{TEXTS[i % 3]} {i}", ["entailment", "not_entailment"][
 
 def write_vocab(folder: Path) -> Path:
     """GPT-2's bytes, and merges that make each of WORDS one piece with the space in front of it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    pieces = list(bytes_to_unicode().values())
-    space = bytes_to_unicode()[ord(" ")]
-    merges = dict.fromkeys((space + word[:end], word[end]) for word in WORDS for end in range(len(word)))
-    pieces += [left + right for left, right in merges]
-    (folder / "encoder.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
-    (folder / "vocab.bpe").write_text(
-        "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges), encoding="utf-8"
-    )
-    (folder / "dict.txt").write_text("".join(f"{i} 1\n" for i in range(len(pieces))), encoding="utf-8")
-    return folder
+    merges = dict.fromkeys(("Ġ" + word[:end], word[end]) for word in WORDS for end in range(len(word)))
+    return commands.write_vocab(folder, merges)
 
 
 def write_texts(place: Path, name: str, rows: Sequence[tuple[str, ...]]) -> Path:
@@ -37,7 +25,7 @@ def write_texts(place: Path, name: str, rows: Sequence[tuple[str, ...]]) -> Path
     files = [f"{split}={place / name}.tsv" for split in ("train", "valid")]
     columns = ["--text-columns", *"12"[:texts], "--label-column", str(texts + 1)]
     arguments = [name, "--from-tsv", *files, "--no-header", *columns, "--vocab", str(vocab), "--out", str(place)]
-    assert run(arguments) == 0
+    assert commands.run(arguments) == 0
     return place / f"{name}-bin"
 
 

@@ -59,7 +59,7 @@ def test_two_classes(saved, backbone, capfd):
     fairseq_idpg.train(singles(60), backbone, epochs=3, lr=0.02, save_dir=folder, **{**SMALL, "progress": True})
     epochs = torch.load(folder / "checkpoint_last.pt", weights_only=False)["extra_state"]["train_iterator"]["epoch"]
     assert epochs == 4 and "valid_accuracy" in capfd.readouterr().err
-    with pytest.raises(InputError, match="--save-dir"):
+    with pytest.raises(InputError, match="`save_dir`"):
         fairseq_idpg.train(singles(50), backbone, epochs=3, lr=0.02, save_dir=folder, **SMALL)
 
 
@@ -179,6 +179,6 @@ def test_weights_of_classes(backbone):
     assert all(b.probabilities["bad"] > a.probabilities["bad"] for a, b in zip(one, other))
     plain = fairseq_idpg.train(singles(60), backbone, **options).predict(["red", "a dog"])
     assert [a.probability for a in one] == pytest.approx([b.probability for b in plain], abs=1e-6)
-    for weights, said in (({"worst": 2}, "worst"), ({"bad": -1}, "--class-weights")):
+    for weights, said in (({"worst": 2}, "worst"), ({"bad": -1}, "`class_weights`")):
         with pytest.raises(InputError, match=said):
             fairseq_idpg.train(singles(60), backbone, class_weights=weights, **options)

@@ -128,7 +128,7 @@ def find_folder(path: str) -> str:
     if not is_hub_name(path):
         return path
     files = [*SHARED_FILES, *PEFT_FILES, f"{ONNX}*", f"{VOCAB}/*"]
-    return call_hub(f"{path} is no file or folder here", "snapshot_download", path, allow_patterns=files)
+    return call_hub(f"{path} is not a file or folder", "snapshot_download", path, allow_patterns=files)
 
 
 def push_folder(folder: str, name: str, private: bool = False, token: str | None = None) -> str:

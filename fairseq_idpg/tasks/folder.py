@@ -170,13 +170,13 @@ class LabelOrder:
 
     def check_count(self) -> None:
         """Raise InputError unless the label dictionary holds as many classes as --num-classes says."""
-        names = class_names(self.dictionary)
+        names, file = class_names(self.dictionary), os.path.join(self.data, "label", "dict.txt")
         if len(names) != self.num_classes:
-            remedy = f"give --num-classes {len(names)}" if len(names) > 1 else "preprocess it with two or more --labels"
-            raise InputError(
-                f"--num-classes {self.num_classes} disagrees with {os.path.join(self.data, 'label', 'dict.txt')}, "
-                f"which has {len(names)} labels ({', '.join(names[:5])}): {remedy}"
-            )
+            problem = f"--num-classes {self.num_classes} disagrees with {file}, which has {len(names)} labels"
+            problem += f" ({', '.join(names[:5])}): give --num-classes {len(names)}"
+            if len(names) < 2:
+                problem = f"{file} has one label: prepare examples of two classes or more, or scores with --regression"
+            raise InputError(problem)
 
     def take_order(self, names: list[str]) -> None:
         """Take the order of a model's classes; raise InputError for other names, or another number of classes."""

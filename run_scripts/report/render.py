@@ -22,7 +22,8 @@ NOTHING = "-"  # where there cannot be a value
 
 
 def signed(difference: float) -> str:
-    return f"{round(difference, 1) + 0:+.1f}"  # adding 0 makes -0.0 positive
+    # an interval that ends at -0.04 holds 0, and "-0.0" says so; what differs from 0 by rounding alone is "+0.0"
+    return f"{round(difference, 9) + 0:+.1f}"
 
 
 def score_text(score: float | None, std: float | None = None, unknown: str = MISSING) -> str:

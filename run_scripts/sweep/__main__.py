@@ -69,7 +69,9 @@ def slurm_setting(text: str) -> str:
     no_texts = {"mem_gb", "setup", "teardown", "srun_args", "additional_parameters"}
     known = {*names, *SlurmExecutor._equivalence_dict()} - no_texts
     if name not in known:
-        raise argparse.ArgumentTypeError(f"{name}: {did_you_mean(name, known)}Known: {', '.join(sorted(known))}")
+        raise argparse.ArgumentTypeError(
+            f"{name} is unknown: {did_you_mean(name, known)}choose from {', '.join(sorted(known))}"
+        )
     return text
 
 

@@ -81,7 +81,7 @@ def one_of(known: Iterable[str], kind: str = "") -> Callable[[Any], str]:
             return by_lower[str(value).lower()]
         shown = value if str(value).isprintable() else repr(value)
         hint = did_you_mean(str(value), by_lower.values(), any_case=True)
-        raise ValueError(f"{kind}{shown} is unknown: {hint}Known: {', '.join(by_lower.values())}")
+        raise ValueError(f"{kind}{shown} is unknown: {hint}choose from {', '.join(by_lower.values())}")
 
     return check
 

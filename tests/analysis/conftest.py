@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-import torch
 
-from tests.folders import train
+from tests.folders import changed, train
 from tests.inference.conftest import REGRESSION, make_folder, vocab_and_backbone
 from tests.inference.saved import write_checkpoint
 
@@ -58,7 +57,4 @@ def stock(place, pairs):
 
 def edited(checkpoint: Path, target: Path, **model_options: object) -> Path:
     """A copy whose configuration says something else of the model."""
-    state = torch.load(checkpoint, weights_only=True)
-    state["cfg"]["model"].update(model_options)
-    torch.save(state, target)
-    return target
+    return changed(checkpoint, lambda state: state["cfg"]["model"].update(model_options), target)

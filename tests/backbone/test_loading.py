@@ -9,7 +9,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.load import load_untrained
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.saving.backbone_file import read_backbone
-from tests.folders import write_backbone
+from tests.folders import changed, write_backbone
 from tests.helpers import dictionary, model_args, pair_batch
 
 TASK = SimpleNamespace(source_dictionary=dictionary())
@@ -40,12 +40,6 @@ def backbone(tmp_path):
     return write_backbone(tmp_path / "model.pt")
 
 
-def change(path, change_state) -> None:
-    state = torch.load(path, weights_only=True)
-    change_state(state)
-    torch.save(state, path)
-
-
 def with_old_names(state) -> None:
     state.update(model=old_names(state["model"]))
 
@@ -55,14 +49,14 @@ def with_old_names(state) -> None:
 )
 def test_every_form_has_the_same_features(backbone, form):
     expected = features(backbone)
-    change(backbone, form)
+    changed(backbone, form)
     assert torch.equal(features(backbone), expected)
 
 
 @pytest.mark.parametrize("name", ["encoder_layers", "encoder_ffn_embed_dim"])
 def test_sizes_that_its_tensors_do_not_have(name, backbone, monkeypatch):
     """They are what an untrained backbone would be built from."""
-    change(backbone, lambda state: setattr(state["args"], name, 2**22))
+    changed(backbone, lambda state: setattr(state["args"], name, 2**22))
     monkeypatch.setattr("fairseq_idpg.models.roberta_idpg.OpenRobertaEncoder", None)
     with pytest.raises(InputError, match=f"--backbone {backbone} "):
         load_untrained(str(backbone), dictionary())
@@ -70,10 +64,11 @@ def test_sizes_that_its_tensors_do_not_have(name, backbone, monkeypatch):
 
 @pytest.mark.parametrize("damage", ["missing", "quantized"])
 def test_a_tensor_that_does_not_fit_is_named(backbone, damage):
-    state = torch.load(backbone, weights_only=True)
-    bias = state["model"].pop(name := "encoder.sentence_encoder.layers.1.fc1.bias")
-    state["model"].update({name: bias.char()} if damage == "quantized" else {})
-    torch.save(state, backbone)
+    def damaged(state):
+        bias = state["model"].pop(name := "encoder.sentence_encoder.layers.1.fc1.bias")
+        state["model"].update({name: bias.char()} if damage == "quantized" else {})
+
+    changed(backbone, damaged)
     with pytest.raises(InputError, match="^--backbone .*layers.1.fc1.bias"):
         features(backbone)
 
@@ -92,7 +87,7 @@ def test_sizes_of_another_model(backbone, options, named):
 
 
 def test_layer_norm_epsilon_is_the_backbones(backbone):
-    change(backbone, lambda state: setattr(state["args"], "layer_norm_eps", 1e-12))
+    changed(backbone, lambda state: setattr(state["args"], "layer_norm_eps", 1e-12))
     args = model_args(method="head-only", backbone=str(backbone), layer_norm_eps=1e-12)
     encoder = RobertaIDPGModel.build_model(args, TASK).encoder  # the LM head's is another
     assert [m.eps for m in encoder.modules() if isinstance(m, torch.nn.LayerNorm)] == [1e-12] * (2 + 2 * 3)
@@ -115,15 +110,15 @@ def exchanged(state):
 
 
 @pytest.mark.parametrize(
-    ("change_state", "same"),
+    ("change", "same"),
     [
         (with_old_names, True),
         (lambda state: state["model"]["encoder.lm_head.dense.bias"].add_(1), True),
         *((other, False) for other in (one_bit, exchanged)),
     ],
 )
-def test_a_backbone_is_known_by_its_weights(backbone, change_state, same):
+def test_a_backbone_is_known_by_its_weights(backbone, change, same):
     expected, before = fingerprint(backbone), backbone.read_bytes()
-    change(backbone, change_state)
+    changed(backbone, change)
     torch.save(torch.load(backbone, weights_only=True), backbone, _use_new_zipfile_serialization=False)
     assert backbone.read_bytes() != before and (fingerprint(backbone) == expected) == same

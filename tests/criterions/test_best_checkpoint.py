@@ -3,11 +3,11 @@
 import pytest
 import torch
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
-from fairseq.data import Dictionary
 from fairseq.logging import metrics
 
 from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion
 from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
+from tests.helpers import dictionary_of
 
 FOUR, NAN = [1.0, 2.0, 3.0, 4.0], float("nan")
 PEARSON, SPEARMAN, BOTH = "pearson", "spearman", "pearson_and_spearman"
@@ -39,10 +39,8 @@ def test_scores_of_a_validation(criterion, metric, predicted, targets, score):
 def test_predictions_are_told_by_the_names_of_their_classes():
     """F1 is that of the class 1, the first where it is the more frequent one, as in MRPC."""
     criterion = object.__new__(SentencePredictionIDPGCriterion)
-    criterion.label_dict, criterion.regression_target = Dictionary(), False
+    criterion.label_dict, criterion.regression_target = dictionary_of("10"), False
     criterion.fairseqs_reports = ["report_acc_and_f1"]
-    for name in ("1", "0"):
-        criterion.label_dict.add_symbol(name)
     logits, targets = torch.tensor([[2.0, 1.0], [2.0, 1.0], [1.0, 2.0]]), torch.tensor([[0], [1], [0]])
     found = criterion.logged_columns(logits, {"target": targets})
     assert (found["pred"], found["targ"]) == ([1, 1, 0], [1, 0, 1])

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.golden.golden2.adapters import NETWORK, network_tensors
 from tests.golden.golden2.case import FOLDER, names, read
-from tests.golden.golden2.family import NETWORK, STACK, Family, family_of, network_tensors, train_method
-from tests.golden.golden2.run import build, run
+from tests.golden.golden2.family import STACK, Family, train_method
+from tests.golden.golden2.run import build, family_of, run
 
 TOLERANCE = 2e-5
 LEFT_OUT = {

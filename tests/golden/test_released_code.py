@@ -19,7 +19,7 @@ from checkpoints.convert_released import convert, method_tensors
 from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.representations.kinds import sentence_representation
-from tests.helpers import PAD, prompted
+from tests.helpers import PAD, dictionary_of, prompted
 
 GOLDEN = Path(os.environ.get("GOLDEN_DIR") or Path(__file__).parents[3] / "shared" / "golden")
 CASES = sorted(p.stem for p in GOLDEN.glob("*.npz"))
@@ -28,9 +28,7 @@ pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason="golden numbers of t
 
 def load_converted(checkpoint, symbols):
     """A converted checkpoint as a model in evaluation mode, with the dictionary it was trained with; strict."""
-    dictionary = Dictionary()
-    for symbol in symbols[dictionary.nspecial :]:
-        dictionary.add_symbol(symbol)
+    dictionary = dictionary_of(symbols[Dictionary().nspecial :])
     cfg = checkpoint["cfg"]
     args = argparse.Namespace(**{**cfg["model"], "max_positions": cfg["task"]["max_positions"]})
     model = RobertaIDPGModel(args, OpenRobertaEncoder(args, dictionary))

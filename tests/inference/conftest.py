@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from fairseq_idpg.export import export
-from tests.folders import train, write_backbone
+from tests.folders import changed, train, write_backbone
 from tests.preprocess.commands import run as preprocess
 from tests.preprocess.commands import write_vocab
 
@@ -29,9 +28,7 @@ def vocab_and_backbone(folder: Path) -> Path:
 
 def enlarge(backbone: Path, factor: float = 10) -> None:
     """Larger matrices: as they are drawn, the states of all sentences are nearly the same."""
-    state = torch.load(backbone, weights_only=True)
-    state["model"] = {name: value * factor if value.dim() > 1 else value for name, value in state["model"].items()}
-    torch.save(state, backbone)
+    changed(backbone, lambda state: [value.mul_(factor) for value in state["model"].values() if value.dim() > 1])
 
 
 def texts(count: int, parts: int, seed: int) -> list[tuple[str, ...]]:

@@ -14,14 +14,7 @@ from fairseq_idpg.inference.folder import load_on_folder
 from fairseq_idpg.models.config import METHOD_OPTIONS
 from fairseq_idpg.saving.shared_folder import write_shared
 from fairseq_idpg.saving.tensors import carry_checksum
-
-
-def crafted(checkpoint, path, change):
-    state = torch.load(checkpoint, weights_only=True)
-    change(state)
-    carry_checksum(state["model"])
-    torch.save(state, path)
-    return path
+from tests.folders import changed
 
 
 @pytest.fixture
@@ -52,11 +45,12 @@ MUCH = {
 
 @pytest.mark.parametrize("name", MUCH)
 def test_a_model_that_is_larger_than_its_file(name, idpg, folders, tmp_path, nothing_large):
-    def change(state):
+    def craft(state):
         given = {name: value for name, value in state["cfg"]["model"].items() if name not in METHOD_OPTIONS}
         state["cfg"]["model"] = {**given, "prompt_length": 3, **MUCH[name]}
+        carry_checksum(state["model"])
 
-    path = crafted(idpg("singles"), tmp_path / "x.pt", change)
+    path = changed(idpg("singles"), craft, tmp_path / "x.pt")
     for read in (
         lambda: load(path, device="cpu"),
         lambda: load_on_folder(str(path), str(folders["singles"]), cpu=True),

@@ -14,9 +14,10 @@ from fairseq_idpg.predict import main as predict
 from fairseq_idpg.saving import shared_folder
 from fairseq_idpg.saving.reading import load_state, read_file
 from preprocess.checksums import content_digest
-from tests.folders import validate
+from tests.folders import changed, validate
 from tests.inference.conftest import LABELS, REGRESSION, inputs
 from tests.inference.saved import write_checkpoint
+from tests.saving.test_fingerprints import change_value
 
 
 def answers(path, kind: str, **options) -> list[dict]:
@@ -93,9 +94,7 @@ def test_the_record_of_the_run(idpg, tmp_path):
 
 def test_the_digest_is_of_the_data_that_was_trained_on(idpg, folders, tmp_path, monkeypatch):
     """Not of another folder that a relative path leads to from here, nor of what was made there since."""
-    state = torch.load(idpg("singles"), weights_only=True)
-    state["cfg"]["task"]["data"] = "data-bin"
-    torch.save(state, tmp_path / "x.pt")
+    changed(idpg("singles"), lambda state: state["cfg"]["task"].update(data="data-bin"), tmp_path / "x.pt")
     folder = shutil.copytree(folders["singles"], tmp_path / "data-bin")
     monkeypatch.chdir(tmp_path)
     export("x.pt", "shared")
@@ -120,10 +119,7 @@ def test_the_backbone_and_the_encoder_are_found(idpg, place, tmp_path, monkeypat
     assert answers(folder, "singles") == expected
     monkeypatch.chdir(folder)
     assert answers(".", "singles") == expected
-    state = torch.load(place / "backbone" / "model.pt", weights_only=True)
-    name = next(name for name in state["model"] if name.endswith("layers.0.fc1.bias"))
-    state["model"][name] = state["model"][name] + 1
-    torch.save(state, folder.parent / "backbone" / "model.pt")
+    change_value(folder.parent / "backbone" / "model.pt")
     with pytest.raises(InputError, match="is not the backbone"):
         load(folder)
 

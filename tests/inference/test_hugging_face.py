@@ -102,5 +102,5 @@ def test_there_and_back(hub, idpg, place, tmp_path):
     assert found == [pytest.approx(each.probability, abs=1e-6) for each in load(idpg("singles")).predict(texts)]
 
     gone = run("predict", "--path", "me/gone", *options)
-    assert gone.returncode == 1 and "me/gone is no file or folder here; the Hugging Face hub says" in gone.stderr
+    assert gone.returncode == 1 and "me/gone is not a file or folder; the Hugging Face hub says" in gone.stderr
     assert gone.stderr.count("\n") == 1

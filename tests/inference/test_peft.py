@@ -19,6 +19,7 @@ from preprocess.encoders.hugging_face import fairseq_order, read_vocabulary
 from tests.checkpoints import hf_folders
 from tests.inference.saved import write_checkpoint
 from tests.preprocess.commands import run as preprocess
+from tests.saving.test_fingerprints import change_value
 
 LABELS = ["no", "yes", "maybe"]
 TEXTS = ["the cat", "a dog in the rain again", "rain"]
@@ -140,10 +141,7 @@ def test_what_is_written(world, tmp_path):
     assert all(label in card for label in LABELS) and "PeftModel" in card
     main([str(tmp_path / "lora.pt"), str(tmp_path / "moved"), "--format", "peft", "--no-paths"])
     assert not any(str(world.place).encode() in file.read_bytes() for file in (tmp_path / "moved").iterdir())
-    other = shutil.copy(world.backbone, tmp_path / "model.pt")
-    state = torch.load(other, weights_only=True)
-    state["model"]["encoder.sentence_encoder.layers.0.fc1.bias"] += 1
-    torch.save(state, other)
+    change_value(other := shutil.copy(world.backbone, tmp_path / "model.pt"))
     with pytest.raises(InputError, match="is not its backbone"):
         export(str(tmp_path / "lora.pt"), str(tmp_path / "other"), peft=True, backbone=other)
     with pytest.raises(InputError, match="--overwrite"):

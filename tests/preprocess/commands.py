@@ -3,7 +3,7 @@
 import json
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from preprocess import cli
@@ -12,12 +12,13 @@ from preprocess.encoders import load_encoder
 from preprocess.encoders.hugging_face import BYTES
 
 
-def write_vocab(folder: Path) -> Path:
-    """GPT-2's bytes and no merges, numbered as they come."""
+def write_vocab(folder: Path, merges: Iterable[tuple[str, str]] = ()) -> Path:
+    """GPT-2's bytes and what is merged of them, numbered as they come."""
     folder.mkdir(parents=True, exist_ok=True)
-    pieces = BYTES
+    pieces = [*BYTES, *map("".join, merges)]
+    lines = ["#version: 0.2", *map(" ".join, merges)]
     (folder / "encoder.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
-    (folder / "vocab.bpe").write_text("#version: 0.2\n", encoding="utf-8")
+    (folder / "vocab.bpe").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "dict.txt").write_text("".join(f"{i} 1\n" for i in range(len(pieces))), encoding="utf-8")
     return folder
 

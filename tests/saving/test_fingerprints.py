@@ -4,12 +4,11 @@ import os
 import shutil
 
 import pytest
-import torch
 
 from fairseq_idpg.backbone.weights import LM_HEAD, STACK
 from fairseq_idpg.saving import backbone_file, reading, torch_files
 from fairseq_idpg.saving.backbone_file import notes_folder, read_backbone
-from tests.folders import write_backbone
+from tests.folders import changed, write_backbone
 from tests.helpers import ends_soon, put_no_file
 
 PLACES = ((backbone_file, "tensors_digest"), (reading, "is_finite"), (torch_files.zipfile.ZipFile, "testzip"))
@@ -48,9 +47,7 @@ def looked(monkeypatch):
 
 
 def change_value(path) -> None:
-    state = torch.load(path, weights_only=True)
-    state["model"]["encoder.sentence_encoder.layers.0.fc1.bias"][0] += 1
-    torch.save(state, path)
+    changed(path, lambda state: state["model"]["encoder.sentence_encoder.layers.0.fc1.bias"].add_(1))
 
 
 def test_a_file_is_looked_through_once(notes, backbone, looked, tmp_path):

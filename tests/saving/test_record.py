@@ -20,6 +20,7 @@ from fairseq_idpg.saving.record import (
 )
 from fairseq_idpg.tasks.folder import LabelOrder, class_names, folder_record
 from preprocess.errors import InputError
+from tests.helpers import dictionary_of
 
 OURS = Record(
     **{"task": "MRPC", "regression": False, "labels": ["1", "0"], "pairs": True, "prompt_position": 0, "bpe": "gpt2"},
@@ -107,10 +108,7 @@ def test_what_a_prediction_is_told(ours, theirs, told, caplog):
 
 
 def dictionary(names):
-    made = Dictionary()
-    for name in (*names, "madeupword0000", "<mask>"):
-        made.add_symbol(name)
-    return made
+    return dictionary_of([*names, "madeupword0000", "<mask>"])
 
 
 @given(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.predict import main as predict
 from fairseq_idpg.saving.reading import is_finite
-from tests.folders import train, validate
+from tests.folders import changed, train, validate
 from tests.saving.conftest import SIZE
 
 HEAD = "classification_heads.sentence_classification_head."
@@ -49,16 +49,14 @@ CHANGES = {  # and what the refusal names
 }
 
 
-def changed(old, change):
-    state = old.state()
-    change(state["model"])
-    return old.save(state)
+def spoiled(file, change, tmp_path):
+    return changed(file, lambda state: change(state["model"]), tmp_path / "changed.pt")
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_prediction_refuses(name, old, tmp_path):
     change, named = CHANGES[name]
-    command = [str(old.data), "--path", str(changed(old, change)), "--split", "valid"]
+    command = [str(old.data), "--path", str(spoiled(old.checkpoint, change, tmp_path)), "--split", "valid"]
     with pytest.raises(SystemExit, match=named) as refused:
         predict([*command, "--out", str(tmp_path / "out.tsv"), "--cpu"])
     assert "\n" not in str(refused.value) and not (tmp_path / "out.tsv").exists()
@@ -68,7 +66,7 @@ def test_logits_that_are_not_finite(old, tmp_path):
     def change(model):
         model[f"{HEAD}out_proj.weight"].fill_(3e38)
 
-    path = changed(old, change)
+    path = spoiled(old.checkpoint, change, tmp_path)
     with pytest.raises(SystemExit, match="13 of 13 predictions of split valid are not finite"):
         predict([str(old.data), "--path", str(path), "--split", "valid", "--out", str(tmp_path / "o"), "--cpu"])
     assert not (tmp_path / "o").exists()
@@ -84,16 +82,13 @@ def start(old, folder, *options):
 
 
 def test_a_part_of_a_backbone_is_not_completed(old, tmp_path):
-    state = torch.load(old.backbone, weights_only=True)
-    drop("encoder.sentence_encoder.layers.1.fc1")(state["model"])
-    assert "fc1" in start(old, tmp_path / "run", "--restore-file", old.save(state), *RESET)
+    path = spoiled(old.backbone, drop("encoder.sentence_encoder.layers.1.fc1"), tmp_path)
+    assert "fc1" in start(old, tmp_path / "run", "--restore-file", path, *RESET)
 
 
 def test_a_backbone_with_numbers_that_are_not_finite(old, tmp_path):
-    state = torch.load(old.backbone, weights_only=True)
-    with_nan("encoder.sentence_encoder.layers.1.fc1.bias", float("nan"))(state["model"])
-    torch.save(state, old.backbone)
     name = "encoder.sentence_encoder.layers.1.fc1.bias"
+    old.backbone = spoiled(old.backbone, with_nan(name, float("nan")), tmp_path)
     assert f"--backbone {old.backbone}: its {name}" in start(old, tmp_path / "run")
 
 

@@ -62,6 +62,12 @@ def test_batches(folders, pairs, position):
     assert torch.equal(net_input["src_lengths"], net_input["src_tokens"].ne(PAD).sum(1))
 
 
+@pytest.mark.parametrize(("pairs", "position"), [(False, 2), (True, -1), (True, 5)])
+def test_positions_that_there_are_not(folders, pairs, position):
+    with pytest.raises(InputError, match=f"--prompt-position {position}"):
+        make_task(folders[pairs], prompt_position=position)
+
+
 @pytest.mark.parametrize("options", [{}, {"max_positions": 18, "shorten_method": "truncate"}], ids=["whole", "cut"])
 @pytest.mark.parametrize("position", range(5))
 def test_pairs_with_one_separator(folders, position, options):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+from tests.golden.golden2 import adapters, prompts
 from tests.golden.golden2.case import Case, backbone, sizes, words
 from tests.golden.golden2.family import STACK, Family
 from tests.helpers import dictionary, tiny_model
@@ -29,6 +30,11 @@ class Pass(NamedTuple):
     prompt: Tensor | None
     final: Tensor
     gradients: dict[str, Tensor]
+
+
+def family_of(name: str) -> Family | None:
+    fitting = [each for each in (*adapters.FAMILIES, *prompts.FAMILIES) if name.startswith(each.prefix)]
+    return max(fitting, key=lambda family: len(family.prefix), default=None)
 
 
 def build(case: Case, family: Family) -> RobertaIDPGModel:

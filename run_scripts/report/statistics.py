@@ -37,6 +37,10 @@ def test_of(test: str, over: str) -> str:
     return "bootstrap of seeds and test examples" if over == "examples" else TESTS[test]
 
 
+def p_text(p: float, equals: str = "") -> str:
+    return f"{equals}-" if math.isnan(p) else "<0.001" if p < 0.001 else f"{equals}{p:.3f}"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The mean difference of a row to another over n pairs, x100, with its two-sided p; NaN where it is not known.
@@ -59,8 +63,7 @@ class Comparison:
         if not self.n:
             return "- (n=0)"
         stars = "**" if self.corrected < LEVEL else "*" if self.p < LEVEL else ""
-        p = "p=-" if math.isnan(self.p) else "p<0.001" if self.p < 0.001 else f"p={self.p:.3f}"
-        return f"{self.text} ({p}{stars}, n={self.n})"
+        return f"{self.text} (p{p_text(self.p, '=')}{stars}, n={self.n})"
 
 
 def compare_rows(one: RowScores, other: RowScores, test: str = "t", over: str = "runs") -> Comparison:

@@ -5,7 +5,6 @@ All but the overview raise InputError as ``take_runs`` does.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from .paper import GENERATOR, Compared, Printed, paper
 from .records import Results, Run, backbone_label, grouped, has_finished, part_of
 from .render import MISSING, NOTHING, Table, score_text, signed_difference
 from .scores import Votes, mean_over
-from .statistics import LEVEL, OVER, WITH_INTERVAL, compare_rows, correct, test_of
+from .statistics import LEVEL, OVER, WITH_INTERVAL, compare_rows, correct, p_text, test_of
 
 AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: means of the scores, and of the votes
 
@@ -183,7 +182,7 @@ def comparison_table(
     for (k, row, other), each in correct(found).items():
         ours_of, theirs_of = ({task: score.test for task, score in rows[k, name].items()} for name in (row, other))
         cells = [signed_difference(ours_of.get(task), theirs_of.get(task)) for task in tasks]
-        ps = [MISSING if math.isnan(p) else f"{p:.3f}" for p in (each.p, each.corrected)]
+        ps = [p_text(each.p), p_text(each.corrected)]
         groups.append([[NOTHING if k is None else str(k), f"{row} - {other}", *cells, each.text, *ps, str(each.n)]])
     header = ["K", "method", *tasks, "difference", "p", "Holm", "n"]
     notes = [

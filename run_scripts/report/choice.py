@@ -371,32 +371,18 @@ def take_runs(
         printed: rows that the table has even without runs.
     """
     ks = (choice.k,) if ks is None else ks
-    wanted = list(filter(wants, results.runs))
-    there = [run for run in wanted if run["k"] in ks]
+    there = [run for run in results.runs if wants(run) and run["k"] in ks]
     done = [run for run in there if has_finished(run) and choice.accepts(run)]
     for name in choice.rows if there else ():
         check_row("--rows", name, dict.fromkeys([*printed, *(run["row"] for run in there)]))
     if not done:
         name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
         raise InputError(
-            f"{results.place} holds no finished {name} for this{choice.with_options}: {_remedy(wanted, choice, ks)}; "
-            f"python -m run_scripts.report {results.place} lists all runs"
+            f"{results.place} holds no finished {name} for this{choice.with_options}: "
+            f"python -m run_scripts.report {results.place} lists all runs, for other --tasks, --k or --table"
         )
     prompted = {run["row"] for run in results.runs if is_prompted(run)}
     failed = [run for run in there if not has_finished(run) and choice.accepts(run, run["row"] in prompted)]
     done = settle(done, choice, results, {*DIMENSIONS}.difference(free))
     check_alike(done, results)
     return Scope(done, still_failed(failed, done), choice.seeds)
-
-
-def _remedy(runs: Iterable[Run], choice: Choice, ks: Collection[int | None]) -> str:
-    """Return what would take one of the finished runs."""
-    done = list(filter(has_finished, runs))
-    tasks = sorted({run["task"] for run in done if run["k"] in ks}.difference(choice.shown_tasks))
-    if tasks and not choice.tasks:
-        return f"its runs are on other tasks, give --tasks {' '.join(tasks)}"
-    others = {run["k"] for run in done if choice.accepts(run)}.difference(ks)
-    if few := sorted(filter(None, others)):
-        shown = "which --table 3, --table methods --k and figures with --k show"
-        return f"its few-shot runs have K = {', '.join(map(str, few))}, {shown}"
-    return "leave --k out" if others and choice.k else "run it first"

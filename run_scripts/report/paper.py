@@ -86,9 +86,6 @@ def paper() -> Paper:
     return Paper(tasks, blocks, read["table2"], read["prompt_lengths"])
 
 
-# --- other papers --------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Compared:
     """A table or figure of scores in another paper."""

@@ -29,8 +29,6 @@ PROMPT = ("position", "supplementary_position", "prompt_length")
 SPLITS = ("dev", "test")
 
 
-# --- what a record must hold: it may be damaged, old, or edited by hand --------------------------
-
 IDENTITY = ("status", "row", "task", "setting", "k", "selection", "lr", "seed")  # known of every run
 OUTCOME = (*SPLITS, "metric", "trainable", "backbone", *PROMPT)  # and of one that has finished
 NULLABLE = ("k", *PROMPT)
@@ -97,9 +95,6 @@ def damaged_key(run: Run) -> str | None:
     return next((key for key, is_wrong in wrong.items() if is_wrong), None)
 
 
-# --- reading -------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Results:
     """The runs of a folder, or of a file as ``run_scripts.publish`` writes them."""
@@ -155,9 +150,6 @@ def grouped(runs: Iterable[AnyRun], key: Callable[[AnyRun], Key]) -> dict[Key, l
     for run in runs:
         groups[key(run)].append(run)
     return dict(groups)
-
-
-# --- properties of a run -------------------------------------------------------------------------
 
 
 def has_finished(run: Run) -> bool:

@@ -82,13 +82,10 @@ def terminal(table: Table) -> str:
     return "".join(f"{escaped(line)}\n" for line in lines)
 
 
-def _in_markdown(text: str) -> str:
-    return text.translate(MARKDOWN_SIGNS)
-
-
 def markdown(table: Table) -> str:
-    notes = [f"- {_in_markdown(note)}" for note in table.notes]
-    return "\n".join([f"**{_in_markdown(table.title)}**", "", *_aligned(table, "pipe", _in_markdown), "", *notes, ""])
+    lines = _aligned(table, "pipe", lambda cell: cell.translate(MARKDOWN_SIGNS))
+    title, *notes = (text.translate(MARKDOWN_SIGNS) for text in (table.title, *table.notes))
+    return "\n".join([f"**{title}**", "", *lines, "", *(f"- {note}" for note in notes), ""])
 
 
 def _in_latex(text: str) -> str:

@@ -19,6 +19,7 @@ from preprocess.errors import InputError, reason_of
 from preprocess.writing import write_text
 
 from .. import PARENT, ROOT, module
+from ..report.records import has_finished
 from ..run.experiment import Experiment
 from ..run.fairseq_train import TORCHRUN, child_environment
 from ..run.perform import described, finished, perform, unanswered
@@ -90,7 +91,7 @@ class LocalJob:
     """A process of ``python -m run_scripts.run.perform``."""
 
     def __init__(self, request: Request, place: Mapping[str, str]):
-        self.request, self.log = request, request.folder / "job.log"
+        self.log = request.folder / "job.log"
         request.folder.mkdir(parents=True, exist_ok=True)
         write_text(request.folder / EXPERIMENT, request.experiment.to_json())
         words = [str(request.results), request.run, *(["--keep-whole-model"] if request.keep_whole_model else [])]
@@ -107,14 +108,12 @@ class LocalJob:
         return self.process.poll() is not None
 
     def record(self) -> Record:
-        """Return the record of the run after the job, or a failure with the last line that the job wrote."""
+        """Return a failure with the last line that the job wrote: a run that succeeds leaves its own record."""
         status = self.process.returncode
         if status < 0:
-            error = f"the job was killed by signal {-status} (log: {self.log})"
-        else:
-            lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
-            error = next((line for line in reversed(lines) if line.strip()), f"the job ended with status {status}")
-        return self.request.finished() or failure(error)
+            return failure(f"the job was killed by signal {-status} (log: {self.log})")
+        lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        return failure(next(filter(str.strip, reversed(lines)), f"the job ended with status {status}"))
 
     def cancel(self) -> None:
         self.process.terminate()
@@ -156,7 +155,7 @@ class Slurm:
         request.folder.mkdir(parents=True, exist_ok=True)
         write_text(number, job.job_id)
         self.running.append(job)
-        return SlurmJob(job, request)
+        return SlurmJob(job)
 
     def _left_behind(self, number: Path) -> submitit.Job[Record] | None:
         """Return the job whose number a file holds, if it waits or is at work."""
@@ -190,15 +189,15 @@ def slurm_parameters(settings: Sequence[str]) -> dict[str, Any]:
 
 
 class SlurmJob:
-    def __init__(self, job: submitit.Job[Record], request: Request):
-        self.job, self.request = job, request
+    def __init__(self, job: submitit.Job[Record]):
+        self.job = job
 
     def done(self) -> bool:
         return self.job.done()
 
     def record(self) -> Record:
         try:
-            return self.request.finished() or self.job.result()
+            return self.job.result()
         except Exception as error:
             last_line = (str(error).strip() or type(error).__name__).splitlines()[-1]
             return failure(f"the job died: {last_line} (log: {self.job.paths.stderr})")
@@ -232,13 +231,10 @@ Job = LocalJob | SlurmJob
 
 def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
     """Return the runs that have not diverged, and have not succeeded or lack another task."""
-    records = {record["run"]: record for record in read_records(results)}
-
-    def has_ended(run: str) -> bool:
-        record = records.get(run, {})
-        return has_diverged(record) or record.get("status") == "done" and not unanswered(record, runs[run])
-
-    return [run for run in runs if not has_ended(run)]
+    records = [record for record in read_records(results) if record["run"] in runs]
+    done = [record for record in records if has_finished(record) and not unanswered(record, runs[record["run"]])]
+    ended = {record["run"] for record in (*filter(has_diverged, records), *done)}
+    return [run for run in runs if run not in ended]
 
 
 def has_diverged(record: Record) -> bool:
@@ -251,7 +247,7 @@ class Stage:
     def __init__(self, runs: Mapping[str, Experiment], results: Path, cluster: Cluster, keep_whole_models: bool):
         self.runs, self.results, self.cluster, self.keep_whole_models = runs, results, cluster, keep_whole_models
         self.queue = deque((run, 1) for run in missing(runs, results))  # (run, number of the attempt)
-        self.running: dict[Job, tuple[str, int]] = {}
+        self.running: dict[Job, tuple[Request, int]] = {}
         self.failed = self.diverged = 0  # diverged: in this sweep or an earlier one
 
     def finish(self) -> int:
@@ -271,7 +267,8 @@ class Stage:
             while self.queue or self.running:
                 self._start()
                 for job in [job for job in self.running if job.done()]:
-                    self._end(*self.running.pop(job), job.record())
+                    request, attempt = self.running.pop(job)
+                    self._end(request, attempt, request.finished() or job.record())
                 counts = f"{self.bar.n - self.failed} done, {len(self.running)} running, {self.failed} failed"
                 self.bar.set_description_str(counts, refresh=sys.stderr.isatty())
                 if self.running or self.queue:
@@ -289,17 +286,17 @@ class Stage:
             record = request.finished()  # by a job that outlived its sweep
             job = None if record else self.cluster.start(request)
             if job is not None:
-                self.running[job] = run, attempt
+                self.running[job] = request, attempt
             elif record is None:
                 return
             self.queue.popleft()
             if record is not None:
-                self._end(run, attempt, record)
+                self._end(request, attempt, record)
 
-    def _end(self, run: str, attempt: int, record: Record) -> None:
+    def _end(self, request: Request, attempt: int, record: Record) -> None:
         """Append the record of a run, or put the run back into the queue."""
-        experiment = self.runs[run]
-        if record["status"] == "done":
+        run, experiment = request.run, request.experiment
+        if has_finished(record):
             outcome = f"dev {record['dev']:.1f}, test {record['test']:.1f}, {record['seconds']:.0f} s"
         elif attempt < ATTEMPTS and not record.get("reason"):
             self.bar.write(f"{experiment}: failed, will be tried again: {record['error']}")

@@ -3,7 +3,7 @@
 import pytest
 
 from run_scripts.report.choice import Scope
-from run_scripts.report.notes import rates_compared, rates_tried
+from run_scripts.report.notes import protocol, rates_compared
 
 from . import made
 
@@ -36,4 +36,4 @@ def test_rows_for_which_other_rates_were_tried_are_named():
     """The best of one rate, beside the best of several, is no choice of dev."""
     both = {1e-3: {1: 70}, 1e-2: {1: 69}}
     runs = [*rates("a", "CR", both), *rates("a", "MR", both), *rates("b", "CR", {3e-5: {1: 70}})]
-    assert rates_tried(runs) == ["learning rates tried: 0.001, 0.01; 3e-05 (b)"]
+    assert protocol(Scope(runs), ())[0] == "learning rates tried: 0.001, 0.01; 3e-05 (b)"

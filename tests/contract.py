@@ -137,17 +137,14 @@ def small(**options: Any) -> dict[str, Any]:
 
 
 def build(**options: Any) -> RobertaIDPGModel:
-    """A tiny model as a run starts with it, which makes word vectors up where its method reads some."""
+    """A tiny model as a run starts with it, and made up ``vectors`` of a batch where its method reads some."""
     model = tiny_model(**{**SIZES, **small(**options)})
     give_sources(model)
     set_initial_values(model)
+    model.vectors, forward = None, model.forward
     if getattr(model.method, "representation", None) == "glove":
-        forward, vectors = model.forward, torch.randn(9, VECTORS)
-
-        def with_vectors(tokens: Tensor, **more: Any) -> Any:
-            return forward(tokens, **{"representation": vectors[: len(tokens)], **more})
-
-        model.forward = with_vectors
+        model.vectors = torch.randn(9, VECTORS)
+        model.forward = lambda tokens, **more: forward(tokens, representation=model.vectors[: len(tokens)], **more)
     return model
 
 
@@ -172,12 +169,8 @@ def exact(model: RobertaIDPGModel) -> RobertaIDPGModel:
     return model
 
 
-def plain_features(model: RobertaIDPGModel, ids: Tensor, vector: Tensor | None = None) -> Tensor:
-    """T x d last states of one example, prompt rows of the input among them behind ``<s>``; late rows are left out.
-
-    Args:
-        vector: the mean of its word vectors, where a prompt is made from that.
-    """
+def plain_features(model: RobertaIDPGModel, ids: Tensor, number: int = 0) -> Tensor:
+    """T x d last states of a batch's example, prompt rows of the input behind its ``<s>``; late rows are left out."""
     stack, parts = model.encoder.sentence_encoder, parts_of(model)
     prompt: Any = next((part for part in parts if isinstance(part, PromptMethod)), None)
     others = [(part, written()[type(part)].by_hand) for part in parts if part is not prompt]
@@ -193,7 +186,8 @@ def plain_features(model: RobertaIDPGModel, ids: Tensor, vector: Tensor | None =
     for layer in stack.layers:
         last = plain_layer(layer, last)
     of_the_text = words[ids >= FIRST_WORD]
-    means = {"mean-pooled": sum(last) / len(last), "token-mean": sum(of_the_text) / len(of_the_text), "glove": vector}
+    means = {"mean-pooled": sum(last) / len(last), "token-mean": sum(of_the_text) / len(of_the_text)}
+    means |= {} if model.vectors is None else {"glove": model.vectors[number]}
     text = Text(model.args, words, words, None, last, means.get(str(prompt.representation), last[0]))
 
     def rows(place: int, below: Tensor) -> Tensor:

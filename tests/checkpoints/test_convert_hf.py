@@ -4,8 +4,6 @@ import argparse
 import inspect
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,6 @@ from preprocess.encoders.hugging_face import dictionary_symbols, fairseq_order, 
 from preprocess.errors import InputError
 from tests.checkpoints import hf_folders
 
-SCRIPT = Path(convert_hf.__file__)
 GPT2_BPE = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2_bpe"
 
 
@@ -103,14 +100,6 @@ def test_stock_fairseq_loads_strictly(family, tmp_path, monkeypatch):
         a = ours(tokens)[0]
         b = theirs(input_ids=ids, attention_mask=(tokens != 1).long()).logits
     torch.testing.assert_close(a[tokens != 1], b[tokens != 1][:, order], atol=1e-5, rtol=0)
-
-
-def test_command_line(tmp_path):
-    hf_folders.build(tmp_path / "hf", "roberta")
-    command = [sys.executable, str(SCRIPT), "hf", "out", "--verify"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    assert "largest difference from transformers" in result.stdout
 
 
 @pytest.mark.skipif(not GPT2_BPE.is_dir(), reason="the released GPT-2 BPE files are not here")

@@ -68,7 +68,7 @@ def test_backbone_of_another_dictionary(pairs, tmp_path):
 
 @pytest.mark.parametrize("more", [["--bf16"], ["--max-update", 1]], ids=["gradient", "validation"])
 def test_a_run_that_diverges(pairs, backbone, tmp_path, more):
-    """In the gradient of an update, or of the last one in the validation after it; see tests/test_divergence.py."""
+    """In the gradient of an update, or of the last one in the validation after it; see tests/device."""
     finished = train(pairs, tmp_path, "--backbone", backbone, "--lr", "1e38", *more, succeed=False)
     assert finished.last_line.startswith("fairseq_idpg: the run has diverged")
     assert ("validation" in finished.last_line) == ("--max-update" in more)

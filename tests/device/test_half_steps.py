@@ -18,7 +18,7 @@ from .cases import CASES
 from .steps import batch, started, step
 
 FP16 = {"fp16": True, "fp16_no_flatten_grads": True, "fp16_scale_window": 2}
-BF16 = {"bf16": True}
+BF16, NAN = {"bf16": True}, float("nan")
 HALVES = {"float16": (torch.float16, FP16, 0.01), "bfloat16": (torch.bfloat16, BF16, 0.05)}  # and how far losses may be
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
 NOTHING_DRAWN = {  # what a method draws in training, beside dropout
@@ -34,17 +34,21 @@ def all_of(trainer) -> list[Any]:
     return everything(trainer.optimizer, trainer.model.parameters())
 
 
-def overflow(trainer, samples) -> None:
-    """A batch whose gradients are no halves any more: the loss scale is far too large for it.
+def is_skipped(trainer, samples) -> bool:
+    """Whether an update is left out.
 
     fairseq skips it on a GPU alone (fairseq/trainer.py, train_step: torch.tensor(0.0).cuda()), so this is said to be
     one.
     """
-    scale, trainer.optimizer.scaler.loss_scale = trainer.optimizer.scaler.loss_scale, 2.0**60
     on_a_gpu = mock.patch.object(trainer, "cuda", True), mock.patch("torch.Tensor.cuda", lambda tensor: tensor)
     with on_a_gpu[0], on_a_gpu[1], mock.patch.object(utils, "move_to_cuda", lambda sample: sample):
-        assert step(trainer, samples) is None
-    assert trainer.optimizer.scaler.loss_scale == 2.0**59
+        return step(trainer, samples) is None
+
+
+def overflow(trainer, samples) -> None:
+    """A batch whose gradients are no halves any more: the loss scale is far too large for it."""
+    scale, trainer.optimizer.scaler.loss_scale = trainer.optimizer.scaler.loss_scale, 2.0**60
+    assert is_skipped(trainer, samples) and trainer.optimizer.scaler.loss_scale == 2.0**59
     trainer.optimizer.scaler.loss_scale = scale / 2
 
 
@@ -93,6 +97,18 @@ def test_a_preset_trains_skips_and_goes_on(place, tmp_path, preset, half):
     assert step(whole, samples)["loss"] == step(resumed, samples)["loss"]
     assert same(all_of(whole), all_of(resumed))
     (tmp_path / "x.pt").unlink()
+
+
+@pytest.mark.parametrize("common", [FP16, {"fp16": True, "memory_efficient_fp16": True}], ids=["fp16", "efficient"])
+def test_a_nan_loss_with_a_loss_scale_is_skipped_and_training_goes_on(place, common):
+    """Without a scale the run ends: tests/cli/test_bad_input.py."""
+    trainer = started(place, "prompt-tuning", common=common)
+    samples, before, scale = batch(trainer), all_of(trainer), trainer.optimizer.scaler.loss_scale
+    compute = trainer.criterion.forward
+    with mock.patch.object(trainer.criterion, "forward", lambda *given: (compute(*given)[0] * NAN, 1, {})):
+        assert is_skipped(trainer, samples)
+    assert same(all_of(trainer)[:2], before[:2]) and trainer.optimizer.scaler.loss_scale == scale / 2
+    assert step(trainer, samples)["loss"] > 0 and not same(all_of(trainer)[:2], before[:2])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

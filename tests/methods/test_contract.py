@@ -1,6 +1,5 @@
 """Every preset keeps every promise of ``tests/contract.py``."""
 
-import io
 import itertools
 from types import SimpleNamespace
 
@@ -16,6 +15,7 @@ from fairseq_idpg.models.prepare import check_has_rows
 from fairseq_idpg.options_table import COLUMNS, INPUTS, refusal
 from tests import contract
 from tests.helpers import ALWAYS_SAVED, PAD, enlarge, logits, pair_batch, prompted, single_batch, stock_twin
+from tests.optim.test_half_precision import carried
 
 TABLE = contract.table()
 NAMES = sorted(PRESETS)
@@ -103,16 +103,9 @@ def compare_with_hand(model):
     straight_through = TABLE[model.args.method].straight_through if model.args.method in TABLE else ""
     for tokens in (pair_batch()[:2], single_batch()[:1]):
         extra = vars(prompted(tokens, 0, length)) if length else {}
-        vectors = (
-            torch.randn(len(tokens), contract.VECTORS) if getattr(method, "representation", "") == "glove" else None
-        )
-        more = {} if vectors is None else {"representation": vectors}
-        ours, _ = model(tokens, **extra, **more, features_only=True)
+        ours, _ = model(tokens, **extra, features_only=True)
         assert ours.shape[:2] == (len(tokens), tokens.size(1) + length)
-        plain = [
-            contract.plain_features(model, row[row != PAD], None if vectors is None else vectors[i])
-            for i, row in enumerate(tokens)
-        ]
+        plain = [contract.plain_features(model, row[row != PAD], number) for number, row in enumerate(tokens)]
         for mine, theirs in zip(ours, plain):
             torch.testing.assert_close(mine[: len(theirs)], theirs, atol=1e-9, rtol=0)
     trained = {n: p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("classification")}
@@ -188,14 +181,10 @@ def test_options_are_the_papers(name):
 # --- training, saving, loading
 
 
-def own_names(name):
-    return {f"method.{own}" for own in TABLE[name].own.split()}
-
-
 def expected_names(name, model):
     """Of the parameters that are trained."""
     stack = {n for n, _ in model.encoder.sentence_encoder.named_parameters() if TABLE[name].trains(n)}
-    return contract.HEAD | own_names(name) | {STACK + n for n in stack}
+    return contract.HEAD | {f"method.{own}" for own in TABLE[name].own.split()} | {STACK + n for n in stack}
 
 
 def step(model, optimizer, steps=2):
@@ -243,18 +232,12 @@ def test_checkpoints_hold_what_is_trained_alone(name):
         assert count < sum(p.numel() for p in model.method.parameters())
 
 
-def through_a_file(state):
-    file = io.BytesIO()
-    torch.save(state, file)
-    return torch.load(io.BytesIO(file.getvalue()), weights_only=True)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_training_goes_on_from_a_checkpoint_to_the_same_bits(name):
     whole = build(name)
     optimizer = adam(whole)
     step(whole, optimizer)
-    saved = through_a_file({"model": whole.state_dict(), "optimizer": optimizer.state_dict()})
+    saved = carried({"model": whole.state_dict(), "optimizer": optimizer.state_dict()})
     rest = build(name)
     if rest.method is not None:
         enlarge(rest.method)  # of which nothing must be left
@@ -268,8 +251,9 @@ def test_training_goes_on_from_a_checkpoint_to_the_same_bits(name):
         assert torch.equal(ours, theirs)
 
 
-@pytest.mark.parametrize("small", [False, True], ids=["whole", "small"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "small"), [*((name, False) for name in NAMES), *((name, True) for name in NAMES if TABLE[name].folded)]
+)
 @torch.no_grad()
 def test_a_saved_model_predicts_the_same(name, small):
     """A small checkpoint, too: what only training needs is left out, and is folded into what is kept."""
@@ -279,10 +263,10 @@ def test_a_saved_model_predicts_the_same(name, small):
             enlarge(model.method)
     given.train().eval()
     given.args.no_save_optimizer_state = small
-    other.load_state_dict(through_a_file(given.state_dict()))
+    other.load_state_dict(carried(given.state_dict()))
     other.train().eval()
     assert torch.equal(logits(other, pair_batch()), logits(given, pair_batch()))
-    if small and TABLE[name].folded is not None:  # what it was made from is no more
+    if small:  # what it was made from is no more
         with pytest.raises(InputError):
             logits(other.train(), pair_batch())
 
@@ -347,10 +331,11 @@ def test_bfloat16(name):
 INJECTED = [{}, {"prompt_insertion": "key-value"}, {"prompt_layers": "0,2"}, {"prompt_insertion": "late"}]
 
 
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("options", INJECTED, ids=str)
+@pytest.mark.parametrize(
+    ("name", "options"), [(n, each) for n in METHODS for each in INJECTED if each.keys() <= PRESETS[n].options.keys()]
+)
 def test_methods_fill_the_slots_that_they_name(name, options):
-    model = build(name, **{option: value for option, value in options.items() if option in PRESETS[name].options})
+    model = build(name, **options)
     width = contract.VECTORS if model.method.representation == "glove" else contract.SIZES["encoder_embed_dim"]
     filled = filled_fields(model.method.injection(torch.randn(3, width) if model.method.representation else None))
     assert set(filled) - {"insertion"} == set(model.method.slots)

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.representations.stored import load_vectors
-from preprocess.data_folder import DataFolder, token_digests
+from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.few_shot import few_shot, select_rows
-from preprocess.glove import write_facts
 from tests.folders import write_folder
 from tests.preprocess.commands import run
+from tests.representations.test_word_vectors import write_vectors
 
 TRAIN, VALID, CLASSES = 40, 7, 3
 SPLITS = {"train": TRAIN, "valid": VALID}
@@ -98,12 +98,7 @@ def test_folder_holds_the_chosen_rows(sources, tmp_path, kind):
 
 def test_word_vectors_follow_their_examples(tmp_path):
     data = DataFolder(write_folder(tmp_path / "pairs-bin", splits=SPLITS))
-    vectors = {split: np.random.rand(count, 3).astype("float32") for split, count in SPLITS.items()}
-    (data.path / "glove").mkdir()
-    for split, rows in vectors.items():
-        np.save(data.path / "glove" / f"{split}.npy", rows)
-    text = {name: digest for split in SPLITS for name, digest in token_digests(data, split).items()}
-    write_facts(data.path / "glove", {"dim": 3, "sha256": text, "splits": {}})
+    vectors = write_vectors(data.path, width=3)
     few_shot(data, 10, 5, 1, False, tmp_path / "few")
     rows = select_rows(data, 10, 5, 1, False)
     for split, expected in zip(("train", "valid", "test"), [*(vectors["train"][of] for of in rows), vectors["valid"]]):

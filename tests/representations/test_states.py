@@ -83,11 +83,6 @@ def test_nothing_is_drawn_where_nothing_is_trained(tmp_path):
     assert find(tmp_path, {**LATE, "dropout": 0.1}, training=False) is not None
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_folder(tmp_path_factory.mktemp("data") / "pairs")
-
-
 def opened(folder, model, place, **more):
     """(task, training data) whose batches bring states once they are there."""
     usual = {"num_classes": 2, "regression_target": False, "init_token": 0, "separator_token": 2, "max_positions": 64}
@@ -108,9 +103,9 @@ def model_at(layer, precision=torch.float32, **more):
 @pytest.mark.parametrize("layer", [1, 2])
 @pytest.mark.parametrize("swapped", ["none", "append"])
 @pytest.mark.parametrize("shortened", [{}, {"shorten_method": "truncate", "max_positions": 14}])
-def test_no_layer_below_is_run_and_the_states_are_those_of_a_pass(folder, tmp_path, layer, swapped, shortened):
+def test_no_layer_below_is_run_and_the_states_are_those_of_a_pass(pairs, tmp_path, layer, swapped, shortened):
     model = model_at(layer).train()
-    task, dataset = opened(folder, model, tmp_path, swap_pairs=swapped, **shortened)
+    task, dataset = opened(pairs, model, tmp_path, swap_pairs=swapped, **shortened)
     assert all("states" not in batch["net_input"] for batch in some_batches(dataset))
     task.begin_epoch(1, model)
     assert model.training and np.load(next(tmp_path.glob("*.npy"))).shape == (int(dataset.sizes.sum()), 32)
@@ -134,9 +129,9 @@ def test_no_layer_below_is_run_and_the_states_are_those_of_a_pass(folder, tmp_pa
         reached.clear()
 
 
-def test_what_the_name_depends_on(folder, tmp_path):
+def test_what_the_name_depends_on(pairs, tmp_path):
     def name(model, **more):
-        return opened(more.pop("data", folder), model, tmp_path, **more)[1].states.key.name
+        return opened(more.pop("data", pairs), model, tmp_path, **more)[1].states.key.name
 
     usual = name(model_at(2))
     assert name(model_at(2, generator_hidden_size=7)) == usual == name(model_at(2, generator_input="last"))

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from run_scripts.run.experiment import Experiment
 from run_scripts.sweep.jobs import perform_quietly
 from run_scripts.sweep.stages import CLUSTERS
 from tests.run_scripts.tiny import Ended, World
@@ -12,6 +13,11 @@ from tests.run_scripts.tiny import Ended, World
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("sweeps"))
+
+
+@pytest.fixture
+def rte(world) -> Experiment:
+    return Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
 
 
 @pytest.fixture(scope="module")

@@ -8,21 +8,16 @@ from tests.folders import write_folder, write_indexed
 from tests.tasks.test_dataset import assert_prompts_in_place, make_task
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_folder(tmp_path_factory.mktemp("pairs"))
-
-
 def sentences(tokens, separators):
     ends = (tokens == 2).nonzero().flatten().tolist()
     return tokens[1 : ends[0]].tolist(), tokens[ends[separators - 1] + 1 : ends[-1]].tolist()
 
 
 @pytest.mark.parametrize("separator", [2, None])
-def test_second_half_is_the_first_exchanged(folder, separator):
+def test_second_half_is_the_first_exchanged(pairs, separator):
     options = {"separator_token": separator}
-    plain = make_task(folder, **options).load_dataset("train")
-    both = make_task(folder, swap_pairs="append", **options).load_dataset("train")
+    plain = make_task(pairs, **options).load_dataset("train")
+    both = make_task(pairs, swap_pairs="append", **options).load_dataset("train")
     count, separators = len(plain), 1 if separator is None else 2
     assert len(both) == 2 * count and both[2 * count - 1]["id"] == 2 * count - 1
     for i in range(count):
@@ -32,18 +27,18 @@ def test_second_half_is_the_first_exchanged(folder, separator):
         a, b = sentences(first["net_input.src_tokens"], separators)
         assert sentences(second["net_input.src_tokens"], separators) == (b, a)
         assert first["target"] == second["target"]
-    assert make_task(folder, swap_pairs="append").load_dataset("valid").sizes.shape == (13,)
+    assert make_task(pairs, swap_pairs="append").load_dataset("valid").sizes.shape == (13,)
 
 
-def test_prompts_stand_where_they_belong(folder):
-    task = make_task(folder, swap_pairs="append", prompt_position=1)
+def test_prompts_stand_where_they_belong(pairs):
+    task = make_task(pairs, swap_pairs="append", prompt_position=1)
     assert_prompts_in_place(task, task.load_dataset("train"), 1)
 
 
-def test_caches_are_told_how_often_every_pair_is_there(folder):
+def test_caches_are_told_how_often_every_pair_is_there(pairs):
     texts = []
     for swap in ("none", "append"):
-        task = make_task(folder, swap_pairs=swap)
+        task = make_task(pairs, swap_pairs=swap)
         task.stored = texts.append
         task.load_dataset("train")
     assert [text.copies for text in texts] == [1, 2] and texts[0].digest() != texts[1].digest()

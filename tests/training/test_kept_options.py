@@ -21,11 +21,6 @@ SECTIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_folder(tmp_path_factory.mktemp("data") / "a")
-
-
 def run(folder, resumes=True, **changed):
     cfg = {section: {} for section in (*SECTIONS, "lr_scheduler")}
     cfg["task"] = {"data": str(folder), "prompt_position": 0}
@@ -45,29 +40,29 @@ def test_every_name_is_an_option():
 
 
 @pytest.mark.parametrize("option", ["head_init_from", "prompt_init_from"])
-def test_a_start_from_a_checkpoint_has_its_head_and_prompt(folder, option):
+def test_a_start_from_a_checkpoint_has_its_head_and_prompt(pairs, option):
     """Of a training of ours; the same command goes on later."""
-    state, given = run(folder).state_dict(), {f"model__{option}": "a.pt"}
+    state, given = run(pairs).state_dict(), {f"model__{option}": "a.pt"}
     with pytest.raises(InputError, match=f"^--{option.replace('_', '-')} a.pt has no effect"):
-        run(folder, resumes=False, **given).load_state_dict(state)
-    run(folder, **given).load_state_dict(state)
+        run(pairs, resumes=False, **given).load_state_dict(state)
+    run(pairs, **given).load_state_dict(state)
 
 
-def test_a_start_from_a_checkpoint_names_starting_values_without_effect(folder, caplog):
-    state, given = run(folder).state_dict(), {"model__method": "prompt-tuning", "model__prompt_init": "vocabulary"}
-    run(folder, resumes=False, **{**given, "model__prompt_init": "normal"}).load_state_dict(state)  # the preset's own
-    run(folder, **given).load_state_dict(run(folder, **given).state_dict())
+def test_a_start_from_a_checkpoint_names_starting_values_without_effect(pairs, caplog):
+    state, given = run(pairs).state_dict(), {"model__method": "prompt-tuning", "model__prompt_init": "vocabulary"}
+    run(pairs, resumes=False, **{**given, "model__prompt_init": "normal"}).load_state_dict(state)  # the preset's own
+    run(pairs, **given).load_state_dict(run(pairs, **given).state_dict())
     assert not caplog.records
-    run(folder, resumes=False, **given).load_state_dict(state)
+    run(pairs, resumes=False, **given).load_state_dict(state)
     (record,) = caplog.records
     assert "--prompt-init vocabulary" in record.message
 
 
-def test_the_schedule_must_stay_unless_it_is_reset(folder):
-    state = run(folder, lr_scheduler___name="polynomial_decay").state_dict()
+def test_the_schedule_must_stay_unless_it_is_reset(pairs):
+    state = run(pairs, lr_scheduler___name="polynomial_decay").state_dict()
     with pytest.raises(InputError, match="--lr-scheduler polynomial_decay, now fixed"):
-        run(folder, lr_scheduler___name="fixed").load_state_dict(state)
-    run(folder, lr_scheduler___name="fixed", checkpoint__reset_lr_scheduler=True).load_state_dict(state)
+        run(pairs, lr_scheduler___name="fixed").load_state_dict(state)
+    run(pairs, lr_scheduler___name="fixed", checkpoint__reset_lr_scheduler=True).load_state_dict(state)
 
 
 OPTIMIZERS = [  # those of a line read each other's checkpoints
@@ -79,35 +74,35 @@ OPTIMIZERS = [  # those of a line read each other's checkpoints
 
 
 @pytest.mark.parametrize(("before", "now"), list(itertools.product(sum(OPTIMIZERS, []), repeat=2)))
-def test_the_kind_of_optimizer_must_stay(before, now, folder):
-    state = run(folder, **before).state_dict()
+def test_the_kind_of_optimizer_must_stay(before, now, pairs):
+    state = run(pairs, **before).state_dict()
     if not any(before in kind and now in kind for kind in OPTIMIZERS):
         with pytest.raises(InputError, match="an optimizer of"):
-            run(folder, **now).load_state_dict(state)
-        state = run(folder, checkpoint__no_save_optimizer_state=True, **before).state_dict()
-    run(folder, **now).load_state_dict(state)
+            run(pairs, **now).load_state_dict(state)
+        state = run(pairs, checkpoint__no_save_optimizer_state=True, **before).state_dict()
+    run(pairs, **now).load_state_dict(state)
 
 
-def test_a_start_from_weights_says_what_the_method_was(folder, caplog):
+def test_a_start_from_weights_says_what_the_method_was(pairs, caplog):
     """2 L adapters have the same names and sizes behind sublayers and beside them."""
-    before = run(folder, model__method="adapter", model__adapter_init_std=0.1, model__adapter_activation="gelu")
+    before = run(pairs, model__method="adapter", model__adapter_init_std=0.1, model__adapter_activation="gelu")
     changed = {"model__adapter_activation": "relu", "model__adapter_init_std": None, "task__prompt_position": 1}
-    now = run(folder, resumes=False, model__method="adapter-parallel", model__adapter_place="both", **changed)
+    now = run(pairs, resumes=False, model__method="adapter-parallel", model__adapter_place="both", **changed)
     now.load_state_dict(before.state_dict())
     (record,) = caplog.records
     assert "--method adapter, now adapter-parallel; --adapter-activation gelu, now relu" in record.message
-    run(folder, resumes=False, model__method="adapter").load_state_dict(before.state_dict())
+    run(pairs, resumes=False, model__method="adapter").load_state_dict(before.state_dict())
     assert len(caplog.records) == 1
 
 
-def test_a_checkpoint_without_the_optimizer_is_named(folder, caplog):
-    run(folder).load_state_dict(run(folder, checkpoint__no_save_optimizer_state=True).state_dict())
+def test_a_checkpoint_without_the_optimizer_is_named(pairs, caplog):
+    run(pairs).load_state_dict(run(pairs, checkpoint__no_save_optimizer_state=True).state_dict())
     assert "--no-save-optimizer-state" in caplog.text
 
 
-def test_an_older_checkpoint_lacks_options(folder, caplog):
+def test_an_older_checkpoint_lacks_options(pairs, caplog):
     for state in ({}, {"fixed": None, "changeable": 3}, {"fixed": {"--gone": 1}, "changeable": {}}):
-        run(folder).load_state_dict(state)
+        run(pairs).load_state_dict(state)
     assert not caplog.records
 
 

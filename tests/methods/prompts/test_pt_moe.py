@@ -1,10 +1,10 @@
-"""PT-MoE: the chosen factors written out, noise in training alone."""
+"""PT-MoE: the chosen factors written out; its noise is in test_smop.py."""
 
 import pytest
 
 from fairseq_idpg.errors import InputError
 from tests.contract import Row
-from tests.helpers import logits, pair_batch, tiny_model
+from tests.helpers import tiny_model
 
 
 def by_hand(method, number, text):
@@ -22,15 +22,6 @@ CONTRACT = {
         variants=({"moe_experts": 3, "moe_chosen": 2, "moe_rank": 2}, {"prompt_layers": "all"}),
     )
 }
-
-
-def test_noise_is_drawn_once_a_training_pass():
-    model, drawn = tiny_model(method="pt-moe", prompt_layers="all", prompt_length=2), []
-    draw = model.method.draw
-    model.method.draw = lambda values: drawn.append(1) or draw(values)
-    logits(model, pair_batch())
-    logits(model.train(), pair_batch())
-    assert drawn == [1]
 
 
 def test_more_experts_than_there_are():

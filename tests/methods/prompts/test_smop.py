@@ -52,11 +52,13 @@ def test_the_noise_is_a_factor():
     torch.testing.assert_close(factors.std(0), torch.ones(3), atol=0.06, rtol=0)
 
 
-def test_places_of_one_pass_share_the_choice():
-    model = model_of(prompt_layers="all").train()
-    drawn = []
-    model.method.draw = lambda values: drawn.append(1) or torch.randn_like(values)
+@pytest.mark.parametrize("method", ["smop", "pt-moe"])
+def test_noise_is_drawn_once_in_a_training_pass_for_all_places(method):
+    model, drawn = tiny_model(method=method, prompt_layers="all", prompt_length=2), []
+    draw = model.method.draw
+    model.method.draw = lambda values: drawn.append(1) or draw(values)
     logits(model, pair_batch())
+    logits(model.train(), pair_batch())
     assert drawn == [1]
 
 

@@ -10,13 +10,8 @@ import pytest
 import torch
 
 from preprocess.errors import InputError
-from run_scripts.run.experiment import Experiment, backbone_digest, file_digest, folder_digest
+from run_scripts.run.experiment import backbone_digest, file_digest, folder_digest
 from tests.folders import write_backbone
-
-
-@pytest.fixture
-def rte(world) -> Experiment:
-    return Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
 
 
 def test_a_run_is_the_same_wherever_its_files_lie(rte, tmp_path):

@@ -10,14 +10,9 @@ import pytest
 
 from preprocess.data_folder import DataFolder, check_split
 from run_scripts.run import experiment
-from run_scripts.run.experiment import Experiment, folder_digest, splits_of
+from run_scripts.run.experiment import folder_digest, splits_of
 from tests.representations.test_word_vectors import write_vectors
 from tests.run_scripts.tiny import SPLITS
-
-
-@pytest.fixture
-def rte(world) -> Experiment:
-    return Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
 
 
 def sizes(found):

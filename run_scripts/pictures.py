@@ -113,7 +113,7 @@ def families() -> Drawing:
         drawing.arrow((x + width / 2, lower), (x + width / 2, upper + 46))
     drawing.arrow((x + width / 2, 40), (x + width / 2, 14))
     entries = [
-        (340, "left", "rows of the input, or of every layer:|IDPG, prompt-tuning, P-tuning v2, SMoP, ..."),
+        (340, "left", "rows of the input, or of every layer:|IDPG, prompt-tuning, P-tuning v2, SMoP"),
         (250, "left", "keys and values: prefix-tuning,|p-tuning-v2-kv, MAM"),
         (250, "right", "beside projections: LoRA;|beside heads: multi-head adapters"),
         (180, "right", "after attention: adapter, compacter"),

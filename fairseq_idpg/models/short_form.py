@@ -6,6 +6,7 @@ of --arch with the result. ``leave_open`` and ``complete_arguments`` are these t
 
 import argparse
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fairseq.dataclass.configs import CheckpointConfig, OptimizationConfig
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig
 
 from preprocess.dictionary import read_labels
+from preprocess.errors import did_you_mean
 
 from ..backbone.weights import SHAPE, STACK
 from ..metrics import LOSSES
@@ -28,6 +30,18 @@ CORRELATIONS = "pearson_and_spearman"
 def leave_open(parser: argparse.ArgumentParser) -> None:
     """Take away two defaults of fairseq's parser, so that what was typed can be told from what was not."""
     parser.set_defaults(criterion=None, best_checkpoint_metric=None)
+
+
+def suggest_options(parser: Any) -> None:
+    """Let this parser's error for an unknown option end with the nearest known one."""
+    refuse = parser.error
+
+    def error(message: str) -> None:
+        unknown = re.search(r"unrecognized arguments: .*?(--[\w-]+)", message)
+        hint = did_you_mean(unknown[1], parser._option_string_actions) if unknown else ""
+        refuse(f"{message}: {hint}".rstrip(": "))
+
+    parser.error = error
 
 
 def complete_arguments(args: Any) -> None:

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..metrics import reported
 from ..models.config import predicts_words
 from ..models.prepare import DataFacts, complete_options
-from ..models.short_form import leave_open
+from ..models.short_form import leave_open, suggest_options
 from ..names import TRAIN
 from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch
@@ -66,6 +66,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def add_args(cls, parser: Any) -> None:
         super().add_args(parser)
         leave_open(parser)
+        suggest_options(parser)
 
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":

@@ -148,8 +148,9 @@ def take_varying(results: Results, choice: Choice, *free: str) -> Scope:
     cells = grouped(scope.done, cell).items()
     vary = {name for name, runs in cells if len({tuple(run[key] for key in free) for run in runs}) > 1}
     if not vary:
-        what = " or ".join(name.replace("_", " ") for name in free)
-        raise InputError(f"{results.place}: no row has runs of a task with more than one {what}: run a sweep of them")
+        what, had = free[0].replace("_", " "), ", ".join(sorted({str(run[free[0]]) for run in scope.done}))
+        need = f"the figure compares two or more {what}s of the same row and task, and each has one ({had})"
+        raise InputError(f"{results.place}: {need}: give more under {free[0]}s in the sweep's YAML, and run it again")
     done, failed = ([run for run in runs if cell(run) in vary] for runs in (scope.done, scope.failed))
     return Scope(done, failed, scope.asked)
 

@@ -59,6 +59,11 @@ def test_impossible_options(pairs, backbone, tmp_path, options, named):
     assert named in refuse(pairs, tmp_path, "--backbone", backbone, *options)
 
 
+def test_option_with_a_slip(pairs, tmp_path):
+    ended = train(pairs, tmp_path, "--prompt-lenght", 5, succeed=False, forked=True)
+    assert ended.last_line.endswith("--prompt-lenght 5: did you mean --prompt-length?")
+
+
 def test_backbone_of_another_dictionary(pairs, tmp_path):
     backbone = write_backbone(tmp_path / "b" / "model.pt")
     text = (pairs / "input0" / "dict.txt").read_text()

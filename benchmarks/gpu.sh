@@ -28,21 +28,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-die() { printf 'error: %s\n' "$*" >&2; exit 1; }
-has() { "$PYTHON" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)' "$1"; }
-
 if [ -z "${PYTHON:-}" ]; then
   case " $* " in
     *" --dry-run "*) ;;
     *)
       [ "${DEVICE:-cuda}" != cuda ] || nvidia-smi -L >/dev/null 2>&1 ||
-        die "nvidia-smi -L lists no NVIDIA GPU here: run this where there is one, or give DEVICE=cpu SIZE=tiny"
+        { echo "error: nvidia-smi -L lists no NVIDIA GPU here: give DEVICE=cpu SIZE=tiny" >&2; exit 1; }
       bash run_scripts/setup_env.sh ;;
   esac
   PYTHON=.venv/bin/python
 fi
-command -v "$PYTHON" >/dev/null || die "PYTHON=$PYTHON is not a command: name the interpreter of an environment"
-for library in torch fairseq; do
-  has "$library" || die "PYTHON=$PYTHON has no $library: install it there, or leave PYTHON out to make .venv"
-done
 exec "$PYTHON" benchmarks/gpu.py "$@"

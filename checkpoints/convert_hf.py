@@ -67,8 +67,6 @@ SIZES = {  # fairseq's name -> Hugging Face's
     "encoder_ffn_embed_dim": "intermediate_size",
     "encoder_attention_heads": "num_attention_heads",
 }
-REQUIRED = (*SIZES.values(), "vocab_size", "max_position_embeddings")
-FRACTIONS = ("layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob")
 # Hugging Face's name -> the only values that fairseq's RoBERTa can compute.
 CHOICES = {
     "model_type": tuple(LM_HEADS),
@@ -82,7 +80,7 @@ TOLERANCE = 1e-5
 
 
 def read_config(folder: Path) -> Config:
-    """Return what config.json says; raise ValueError where it lacks a size, or fairseq's RoBERTa cannot compute it."""
+    """Return what config.json says; raise ValueError where fairseq's RoBERTa cannot compute it."""
     path = folder / "config.json"
     config = {name: value for name, value in read_json(path).items() if value is not None}  # null: the default
     for name, allowed in CHOICES.items():
@@ -90,15 +88,9 @@ def read_config(folder: Path) -> Config:
         if config.get(name, allowed[0] if name != "model_type" else None) not in allowed:
             remedy = f"convert a model with {' or '.join(map(str, allowed))}"
             raise ValueError(f"{path}: {name} = {config.get(name)!r} is not what fairseq's RoBERTa computes: {remedy}")
-    for name in REQUIRED:
-        if type(config.get(name)) is not int or config[name] < 1:
-            raise ValueError(f"{path}: {name} = {config.get(name)!r} is not a whole number above 0")
-    for name in FRACTIONS:
-        if type(config.get(name, 0)) not in (int, float) or not 0 <= config.get(name, 0) < 1:
-            raise ValueError(f"{path}: {name} = {config[name]!r} is not a number from 0 to below 1")
-    width, heads = config["hidden_size"], config["num_attention_heads"]
-    if width % heads:
-        raise ValueError(f"{path}: num_attention_heads = {heads} does not divide hidden_size = {width}")
+    lacking = [name for name in (*SIZES.values(), "vocab_size", "max_position_embeddings") if name not in config]
+    if lacking:
+        raise ValueError(f"{path} lacks {', '.join(lacking)}: take that of the model")
     return config
 
 
@@ -169,17 +161,12 @@ class Reader:
         return state
 
 
-# --- the checkpoint ---------------------------------------------------------------------------------------------------
-
-
 def convert_weights(weights: State, config: Config, order: list[int]) -> State:
     """Return fairseq's RoBERTa state; `order[j]` is the source id of fairseq's id j.
 
     It has a masked-LM head, `encoder.lm_head.*`, if the source has one that is tied to the embeddings as fairseq's is.
     """
-    prefix = next((p for p in PREFIXES if p + WORDS in weights), None)
-    if prefix is None:
-        raise ValueError(f"the weights lack {WORDS} (with prefix {', '.join(PREFIXES[1:])} or none)")
+    prefix = next((p for p in PREFIXES if p + WORDS in weights), "")
     take = Reader(weights, config)
     first = 0 if config["model_type"] == "bert" else order[1] + 1  # the first token's position
     segment = take(prefix + SEGMENTS, "SC")[0] if prefix + SEGMENTS in weights else None
@@ -263,24 +250,20 @@ def write_dictionary(symbols: list[str], path: Path) -> None:
     path.write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
 
 
-# --- the result compared with transformers' own model -----------------------------------------------------------------
-
-
 def load_fairseq(folder: Path) -> Any:
     """Build fairseq's RoBERTa from DST's two files, with the source's LayerNorm eps."""
     from fairseq.data import Dictionary
     from fairseq.models.roberta import RobertaModel
 
     torch.serialization.add_safe_globals([argparse.Namespace])
-    checkpoint = torch.load(str(folder / "model.pt"), map_location="cpu", weights_only=True)
+    checkpoint = torch.load(folder / "model.pt", weights_only=True)
     dictionary = Dictionary.load(str(folder / "dict.txt"))
     dictionary.add_symbol("<mask>")
-    eps = checkpoint["args"].layer_norm_eps
     model = RobertaModel.build_model(checkpoint["args"], SimpleNamespace(source_dictionary=dictionary))
     model.load_state_dict(checkpoint["model"], strict="encoder.lm_head.bias" in checkpoint["model"])
     for module in model.modules():
         if isinstance(module, torch.nn.LayerNorm):
-            module.eps = eps  # fairseq has no option for it
+            module.eps = checkpoint["args"].layer_norm_eps  # fairseq has no option for it
     return model.eval()
 
 

@@ -6,6 +6,7 @@ vocabulary and end with ``</s>``; every example has one label of label/dict.txt,
 many examples; and where the folder has checksums, its files are those that were written.
 """
 
+import contextlib
 import itertools
 import json
 import math
@@ -55,10 +56,6 @@ class DataFolder:
         recorded = {name for name in self.record or () if name == FOLDER_FACTS or name.endswith("/dict.txt")}
         compare(path, sorted(present | recorded), self.record)
         self.checked: dict[str, int] = {}  # examples of each split that ``check_split`` has read
-
-    def joined(self, split: str) -> list[str]:
-        """Return the splits that fairseq reads as one training set, see ``joined``."""
-        return joined(split, self.splits)
 
     def rows(self, part: str, split: str) -> IndexedRows:
         """Return the token ids of one sentence of each example, each row with ``</s>`` at its end."""
@@ -111,12 +108,10 @@ class DataFolder:
         if not (self.path / name).is_file() and name not in (self.record or ()):
             return None
         compare(self.path, [name], self.record)
-        try:
+        with contextlib.suppress(OSError, ValueError, OverflowError):
             *lines, rest = (self.path / name).read_text(encoding="utf-8").split("\n")
             if not rest:
                 return parse(lines)
-        except (OSError, ValueError, OverflowError):
-            pass
         raise InputError(f"{self.path / name} is damaged: preprocess the folder again")
 
 
@@ -204,11 +199,9 @@ def _check_scores(data: DataFolder, split: str) -> int:
     """Return N; raise InputError unless every line is a finite number."""
     lines = data.targets(split)
     for number, line in enumerate(lines, start=1):
-        try:
+        with contextlib.suppress(ValueError):
             if math.isfinite(float(line)):
                 continue
-        except ValueError:
-            pass
         where = f"{data.path / data.label_file(split)} line {number}"
         raise InputError(f"{where}: {line[:60]!r} is not a score, a finite number: correct it")
     return len(lines)

@@ -21,7 +21,7 @@ import numpy as np
 from .checksums import FOLDER_FACTS, write_checksums
 from .cli import check_task_name
 from .cli import main as build_task
-from .data_folder import CONTENT, DataFolder, check_split, token_digests
+from .data_folder import CONTENT, DataFolder, check_split, joined, token_digests
 from .dictionary import read_dictionary
 from .errors import InputError
 from .flags import named_path, positive, random_seed
@@ -43,10 +43,7 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
     valid, rest = order[:dev], order[dev:]
     if dev >= count or (not per_class and k > len(rest)):
         what = "examples" if questions is None else "questions"
-        asked, most = f"--k {k} --dev {dev}", f"together they can be {count}"
-        if k < 1:  # a caller computed K as what DEV leaves
-            asked, most = f"--dev {dev}", f"--dev can be {count - 1}"
-        raise InputError(f"{asked}: {data.path} has {count} training {what}: {most} at most")
+        raise InputError(f"--k {k} --dev {dev}: {data.path} has {count} training {what}, and draws {count} at most")
     if questions is not None:
         return rows_of(questions, rest[:k]), rows_of(questions, valid)
     if not per_class:
@@ -80,7 +77,7 @@ def check_source(data: DataFolder) -> None:
     """Raise InputError unless the folder has labelled examples to report on and, in one split, to train on."""
     for split in ("train", "valid"):
         check_split(data, split)
-    shards, reason = data.joined("train"), ""
+    shards, reason = joined("train", data.splits), ""
     if not (data.has_labels("train") and data.has_labels("valid")):
         reason = "has no labels of train or valid: preprocess it again with labels"
     elif len(shards) > 1:

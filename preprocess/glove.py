@@ -13,12 +13,12 @@ import argparse
 import gzip
 import io
 import json
+import re
 import sys
 import zipfile
 from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -31,13 +31,14 @@ from .errors import InputError, escaped
 from .flags import named_path
 from .indexed import UNREADABLE, open_array
 from .questions import NO_PUNCTUATION
-from .sources import DAMAGED, Source
+from .sources import DAMAGED
 from .writing import check_only, new_folder
 
 FORMAT = 1  # of the folder DATA/glove
 UNKNOWN_STD = 0.6
 BATCH = 4096
 LONGEST = 1 << 16  # bytes of a line: 300 numbers take 3,000
+NUMBER = re.compile(rb"([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?)?", re.IGNORECASE)  # or nothing, between two spaces
 LONGEST_WORD = 1 << 10  # bytes of a word of a .parquet file, on average
 REMEDY = "run python -m preprocess glove --vectors FILE --data"
 EXAMPLE = "example: python -m preprocess glove --vectors glove.6B.300d.txt --data data/RTE-bin"
@@ -74,7 +75,6 @@ def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
 def vector_files(source: Path) -> list[Path]:
     """Return the file that ``source`` names, or the array and the word list of a folder."""
     if source.is_file():
-        Source.file(source)  # refuses .bz2 and the like
         return [source]
     if source.parent.suffix == ".zip" and source.parent.is_file():  # glove.6B.zip/glove.6B.300d.txt
         return [source.parent]
@@ -99,7 +99,7 @@ def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vect
         word, _, numbers = line.removeprefix(BOM_UTF8 if number == 1 else b"").rstrip().partition(b" ")
         fields = numbers.count(b" ") + 1 if numbers else 0
         # large files have words with spaces, which a text has not; a number among them is of a damaged line
-        if 0 < dim < fields and not any(map(is_number, line.rstrip().rsplit(b" ", dim)[0].split(b" ")[1:])):
+        if 0 < dim < fields and not any(map(NUMBER.fullmatch, line.rstrip().rsplit(b" ", dim)[0].split(b" ")[1:])):
             continue
         if number == 1:
             dim, vectors = fields, np.zeros((len(words), fields))
@@ -116,14 +116,6 @@ def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vect
     if not number:
         raise ValueError("it is empty")
     return vectors, known
-
-
-def is_number(field: bytes) -> bool:
-    """Return whether a field may be a misplaced number; an empty one, between two spaces, may be."""
-    with suppress(ValueError):
-        float(field or b"0")
-        return True
-    return False
 
 
 def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:

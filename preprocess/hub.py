@@ -11,7 +11,7 @@ from typing import Any
 from .errors import InputError, reason_of
 from .readers import RECORDS, Columns, Items, Record, record_rows
 from .sources import Source
-from .tasks import Task
+from .tasks import PREMISE, SENTENCES, Task
 
 LEAST_DATASETS = 4  # the first version of `datasets` that runs no scripts of data sets (its release notes)
 GLUE, SUPER_GLUE = "nyu-mll/glue", "aps/super_glue"
@@ -24,8 +24,7 @@ TASKS = {  # task: data set and configuration
     **{name: f"{SUPER_GLUE}:{name.lower()}" for name in ("CB", "BoolQ", "WiC", "WSC", "COPA", "MultiRC", "ReCoRD")},
     **{"AX-b": f"{SUPER_GLUE}:axb", "AX-g": f"{SUPER_GLUE}:axg", "RTE-SuperGLUE": f"{SUPER_GLUE}:rte"},
 }
-PREMISE = ("premise", "hypothesis")
-TEXTS = {"MRPC": ("sentence1", "sentence2"), "CoLA": ("sentence",), "MNLI": PREMISE, "AX": PREMISE}  # other columns
+TEXTS = {"MRPC": SENTENCES, "CoLA": ("sentence",), "MNLI": PREMISE, "AX": PREMISE}  # other columns
 
 Rows = tuple[Source, Callable[[], Items]]
 

@@ -14,16 +14,13 @@ from .errors import InputError
 from .tasks import FOLDERS, TASKS, Task
 
 BOM = "\ufeff"
-BLOCK = 1 << 20  # bytes read at a time
+BLOCK = 1 << 18  # bytes read at a time
 LONGEST = 1 << 20  # bytes of a line: longer ones are no example
 # What Python's readers of archives raise over damaged ones.
 DAMAGED = (
     *(OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(ValueError, KeyError, RuntimeError, OverflowError, MemoryError),
 )
-# Files that are whole, and that nothing here reads: by their suffix, what to do.
-SHEET = "save its table as CSV, and give that"
-REMEDIES = {**dict.fromkeys((".bz2", ".xz", ".zst"), "unpack it first"), **dict.fromkeys((".xlsx", ".ods"), SHEET)}
 Stream = IO[bytes] | gzip.GzipFile
 
 
@@ -41,8 +38,6 @@ class Source:
     def file(cls, path: Path) -> "Source":
         if not path.is_file():
             raise InputError(f"{path} does not exist or is not a file: name the file to read")
-        if path.suffix.lower() in REMEDIES:
-            raise InputError(f"{path} is neither plain text nor a .gz file: {REMEDIES[path.suffix.lower()]}")
         return cls(str(path), lambda: gzip.open(path) if path.suffix == ".gz" else open(path, "rb"))
 
     @classmethod
@@ -54,38 +49,25 @@ class Source:
 
         Raise InputError for invalid UTF-8, a damaged archive, CR alone as line ends, a line longer than ``LONGEST``.
         """
-        digest = hashlib.sha256()
-        number = 0
-        for raw in self._blocks():
-            digest.update(raw)
-            text = self._decode(raw, number).removeprefix(BOM).replace("\n" + BOM, "\n")
-            ended = text[:-1] if text.endswith("\n") else text
-            if "\r" in ended.rstrip("\r") and not number and "\n" not in text and not self.one_text:
-                raise InputError(f"{self.name} has a CR at the ends of its lines: convert it, e.g. with tr '\\r' '\\n'")
-            for line in ended.split("\n"):
-                number += 1
-                yield number, line[:-1] if line.endswith("\r") else line
-        self.sha256 = digest.hexdigest()
-
-    def _blocks(self) -> Iterator[bytes]:
-        """Yield whole lines, some BLOCK bytes at a time; the last may lack its end."""
-        rest, lines = b"", 0
+        digest, number = hashlib.sha256(), 0
         assert self._open is not None
         try:
             with self._open() as stream:
-                while chunk := stream.read(BLOCK):
-                    rest += chunk
-                    cut = rest.rfind(b"\n") + 1
-                    if cut:
-                        yield rest[:cut]
-                        lines += rest.count(b"\n")
-                        rest = rest[cut:]
-                    elif len(rest) > LONGEST:
-                        raise too_long(self.name, lines + 1)
+                # some whole lines at a time
+                while raw := stream.read(BLOCK) + (rest := stream.readline(LONGEST)):
+                    if len(rest) == LONGEST:
+                        raise too_long(self.name, number + raw.count(b"\n") + 1)
+                    digest.update(raw)
+                    lines = self._decode(raw, number).removesuffix("\n").split("\n")
+                    if number == 0 and len(lines) == 1 and "\r" in lines[0].rstrip("\r") and not self.one_text:
+                        remedy = "convert it, e.g. with tr '\\r' '\\n'"
+                        raise InputError(f"{self.name} has a CR at the ends of its lines: {remedy}")
+                    for line in lines:
+                        number += 1
+                        yield number, line.removesuffix("\r").removeprefix(BOM)
         except DAMAGED as error:
             raise damaged(self.name, error) from None
-        if rest:
-            yield rest
+        self.sha256 = digest.hexdigest()
 
     def _decode(self, raw: bytes, lines_before: int) -> str:
         try:
@@ -95,7 +77,9 @@ class Source:
         if place >= 0:
             line = lines_before + raw.count(b"\n", 0, place) + 1
             what = f"byte {raw[place]:#04x} is not UTF-8 text"
-            remedy = "convert text with iconv -f ENCODING -t utf-8, unpack an archive, or name a gzipped file *.gz"
+            remedy = (
+                "convert text with iconv -t utf-8, save a sheet as CSV, unpack an archive, or name gzipped files *.gz"
+            )
             raise InputError(f"{self.name} line {line}: {what}: {remedy}")
         return text
 

@@ -64,12 +64,8 @@ def f1_of_classes(answers: np.ndarray, targets: np.ndarray) -> dict[int, float]:
 
 
 Metric = Callable[[np.ndarray, np.ndarray, Questions | None], Scores]
-METRICS: dict[str, Metric] = {
-    "acc_and_macro_f1": acc_and_macro_f1,
-    "choice_accuracy": choice_accuracy,
-    "f1a_and_em": f1a_and_em,
-    "choice_f1_and_em": choice_f1_and_em,
-}
+_FUNCTIONS: tuple[Metric, ...] = (acc_and_macro_f1, choice_accuracy, f1a_and_em, choice_f1_and_em)
+METRICS = {metric.__name__: metric for metric in _FUNCTIONS}
 PARTS: dict[str, tuple[str, ...]] = {  # of each metric, what is logged
     "acc_and_macro_f1": ("macro_f1", "acc_and_macro_f1"),
     "choice_accuracy": ("choice_accuracy",),

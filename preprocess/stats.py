@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .data_folder import DataFolder, check_split, class_counts
+from .data_folder import DataFolder, check_split, class_counts, joined
 from .drawing import ONE_COLUMN, PANEL_HEIGHT, TWO_COLUMNS, check_image, draw_bars, save
 from .encoders import folder_encoder, load_encoder
 from .errors import InputError, escaped, shown
@@ -48,7 +48,7 @@ def describe_folder(data: DataFolder, compared: Compared | None = None) -> dict[
     """
     compared = compared or compared_texts(data)
     splits = {split: describe_split(data, split) for split in data.splits}
-    trained = data.joined(TRAIN) if TRAIN in data.splits else []
+    trained = joined(TRAIN, data.splits) if TRAIN in data.splits else []
     known = {example for split in trained for example in compared[split]}
     parts = {sentence for example in known for sentence in example}
     others = [split for split in data.splits if trained and split not in trained]

@@ -209,7 +209,7 @@ def known_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task | None:
 
 def own_task(name: str, pairs: bool, metric: str, labels: Sequence[str] = (), settings: str = "small") -> Task:
     """Return a task of own data, whose labels mean their names."""
-    texts = ("sentence1", "sentence2") if pairs else ("sentence",)
+    texts = SENTENCES if pairs else ("sentence",)
     return Task(name, "tsv", {}, (), texts, "label", dict(zip(labels, labels)), metric, settings)
 
 

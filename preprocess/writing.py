@@ -8,6 +8,7 @@ file itself. A folder without such a file belongs to somebody else and stays.
 
 import contextlib
 import errno
+import fcntl
 import fnmatch
 import os
 import re
@@ -92,8 +93,7 @@ def check_output(path: Path, option: str) -> None:
     """Raise InputError before the work if its result cannot be written; an existing file stays as it is."""
     with _refusals(path, option):
         if path.is_dir() or path.exists() and not os.access(path, os.W_OK):
-            number = errno.EISDIR if path.is_dir() else errno.EACCES
-            raise OSError(number, os.strerror(number))
+            raise OSError("it is a folder" if path.is_dir() else "it is write-protected")
         if is_device(path):
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -177,18 +177,12 @@ def sweep(path: Path) -> None:
     with contextlib.suppress(OSError):
         for left in [entry for entry in path.parent.iterdir() if pattern.fullmatch(entry.name)]:
             with contextlib.suppress(OSError):
-                _sweep(left, path)
-
-
-def _sweep(left: Path, path: Path) -> None:
-    if left.is_dir() and not os.listdir(left):
-        left.rmdir()  # killed before there was a lock
-        return
-    with open(left / LOCK if left.is_dir() else left, "r+b") as file:
-        _lock(file)
-        if (left / "old").is_dir() and not path.exists():
-            os.rename(left / "old", path)
-        shutil.rmtree(left) if left.is_dir() else left.unlink()
+                left.rmdir()  # an empty folder: its call was killed before there was a lock
+            with contextlib.suppress(OSError), open(left / LOCK if left.is_dir() else left, "r+b") as file:
+                _lock(file)
+                if (left / "old").is_dir() and not path.exists():
+                    os.rename(left / "old", path)
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 @contextlib.contextmanager
@@ -214,9 +208,10 @@ def _claim(path: Path, folder: bool) -> tuple[Path, IO[bytes]]:
             file = open(work / LOCK if folder else work, "xb")
             try:
                 _lock(file)
-            except OSError as error:  # without locks on the file system, nothing is locked and nothing swept up
-                if isinstance(error, BlockingIOError):
-                    raise
+            except BlockingIOError:
+                raise
+            except OSError:
+                pass  # without locks on the file system, nothing is locked and nothing swept up
             if os.fstat(file.fileno()).st_nlink:
                 return work, file
 
@@ -224,8 +219,6 @@ def _claim(path: Path, folder: bool) -> tuple[Path, IO[bytes]]:
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Wait for the lock of a file and hold it; the system releases it when a process ends."""
-    import fcntl
-
     with open(path, "a+") as file:  # which does not wait for the other end of a pipe
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -233,6 +226,4 @@ def locked(path: Path) -> Iterator[None]:
 
 def _lock(file: IO[bytes]) -> None:
     """Lock a file until it is closed; raise BlockingIOError if another process holds the lock."""
-    import fcntl
-
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

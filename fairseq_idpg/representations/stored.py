@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from preprocess.data_folder import DataFolder
+from preprocess.data_folder import DataFolder, joined
 from preprocess.glove import REMEDY, read_facts, read_means
 
 from ..errors import InputError, reading_data
@@ -44,7 +44,7 @@ def load_vectors(data: str, split: str, width: int, combine: bool = False) -> Wo
     """Return the vectors in ``DATA/glove/SPLIT.npy``; ``combine``: and of split1, split2 ..., as fairseq reads them."""
     with reading_data():
         folder = DataFolder(Path(data))
-        splits = folder.joined(split) if combine else [split]
+        splits = joined(split, folder.splits) if combine else [split]
         parts = [read_means(folder, name) for name in splits]
         shapes = [(len(folder.rows("input0", name)), width) for name in splits]
     for name, part, shape in zip(splits, parts, shapes):

@@ -13,7 +13,7 @@ from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
 from preprocess.checksums import FOLDER_FACTS
-from preprocess.data_folder import DataFolder, check_split
+from preprocess.data_folder import DataFolder, check_split, joined
 from preprocess.dictionary import FILLER, MASK, read_labels, unescape_label
 from preprocess.encoders import Encoder, check_encoder, folder_encoder, load_encoder
 from preprocess.few_shot import has_exchanged_pairs
@@ -77,7 +77,7 @@ def check_files(data: str, split: str, regression: bool, combine: bool = False) 
         raise InputError(
             f"data folder {data} has no input0/{split}.idx: name a split that it has, {' or '.join(folder.splits)}"
         )
-    examples = [check_split(folder, name) for name in (folder.joined(split) if combine else [split])]
+    examples = [check_split(folder, name) for name in (joined(split, folder.splits) if combine else [split])]
     if not examples[0]:
         raise InputError(f"split {split} of {data} is empty: {PREPROCESS}")
 

@@ -53,7 +53,7 @@ def vocab(old, new):
 LAYER = "bert.encoder.layer.1."
 BIAS = f"{LAYER}output.dense.bias"
 CASES = {
-    "NaN for eps": ("bert", config(layer_norm_eps=float("nan")), "layer_norm_eps"),
+    "no width": ("bert", config(hidden_size=None), "hidden_size"),
     "type": ("bert", config(model_type="albert"), "model_type"),
     "gelu_new": ("bert", config(hidden_act="gelu_new"), "hidden_act"),
     "no weights": ("bert", lambda folder: (folder / "pytorch_model.bin").unlink(), "model.safetensors"),

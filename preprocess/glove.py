@@ -31,7 +31,7 @@ from .errors import InputError, escaped
 from .flags import named_path
 from .indexed import UNREADABLE, open_array
 from .questions import NO_PUNCTUATION
-from .sources import DAMAGED
+from .sources import DAMAGED, Source
 from .writing import check_only, new_folder
 
 FORMAT = 1  # of the folder DATA/glove
@@ -75,6 +75,7 @@ def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
 def vector_files(source: Path) -> list[Path]:
     """Return the file that ``source`` names, or the array and the word list of a folder."""
     if source.is_file():
+        Source.file(source)  # refuses .bz2 and the like
         return [source]
     if source.parent.suffix == ".zip" and source.parent.is_file():  # glove.6B.zip/glove.6B.300d.txt
         return [source.parent]

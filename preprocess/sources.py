@@ -21,6 +21,9 @@ DAMAGED = (
     *(OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(ValueError, KeyError, RuntimeError, OverflowError, MemoryError),
 )
+# Files that are whole, and that nothing here reads: by their suffix, what to do.
+SHEET = "save its table as CSV, and give that"
+REMEDIES = {**dict.fromkeys((".bz2", ".xz", ".zst"), "unpack it first"), **dict.fromkeys((".xlsx", ".ods"), SHEET)}
 Stream = IO[bytes] | gzip.GzipFile
 
 
@@ -38,6 +41,8 @@ class Source:
     def file(cls, path: Path) -> "Source":
         if not path.is_file():
             raise InputError(f"{path} does not exist or is not a file: name the file to read")
+        if path.suffix.lower() in REMEDIES:
+            raise InputError(f"{path} is neither plain text nor a .gz file: {REMEDIES[path.suffix.lower()]}")
         return cls(str(path), lambda: gzip.open(path) if path.suffix == ".gz" else open(path, "rb"))
 
     @classmethod
@@ -77,9 +82,7 @@ class Source:
         if place >= 0:
             line = lines_before + raw.count(b"\n", 0, place) + 1
             what = f"byte {raw[place]:#04x} is not UTF-8 text"
-            remedy = (
-                "convert text with iconv -t utf-8, save a sheet as CSV, unpack an archive, or name gzipped files *.gz"
-            )
+            remedy = "convert text with iconv -f ENCODING -t utf-8, unpack an archive, or name a gzipped file *.gz"
             raise InputError(f"{self.name} line {line}: {what}: {remedy}")
         return text
 

@@ -3,7 +3,6 @@
 import errno
 import gzip
 import json
-import lzma
 import sys
 
 import pytest
@@ -62,7 +61,8 @@ REFUSED = [  # arguments, files, what the line names
     (*own("t.tsv", b"t\tlabel\n" + b"text\t1\n" * 150_000 + b"\xff\t1\n", *TEXT), "t.tsv line 150002: byte 0xff"),
     (*own("t.tsv", b"t\tlabel\nok\t1\nb\0d\t1\n", *TEXT), "t.tsv line 3"),
     (*own("t.tsv", b"t\tlabel\nok\t1\n" + b"a" * (3 << 20), *TEXT), "t.tsv line 3"),
-    (*own("t.tsv.xz", lzma.compress(TABLE.encode()), *TEXT), "t.tsv.xz line 1: byte 0xfd"),
+    (*own("t.tsv.xz", TABLE, *TEXT), "t.tsv.xz is neither plain text nor a .gz file: unpack it"),
+    (*own("t.csv.XLSX", TABLE, *TEXT), "t.csv.XLSX is neither plain text nor a .gz file: save its table as CSV"),
     (*own("t.tsv.gz", gzip.compress(TABLE.encode() * 999, mtime=0)[:-9], *TEXT), "t.tsv.gz"),
     # columns and rows
     (*own("t.tsv", b"t\tlabel\ra\t1\rb\t0\r", *TEXT), "t.tsv"),

@@ -3,7 +3,6 @@
 import json
 import random
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -63,7 +62,7 @@ def digest(checkpoint: Path, *parts: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def trained(data, tmp_path_factory):
+def trained(data, python, tmp_path_factory):
     """Digests of the checkpoints of both models, whole and resumed; without this package, and with it."""
     found = []
     for ours in (False, True):
@@ -77,7 +76,7 @@ def trained(data, tmp_path_factory):
             for run, epochs in (("whole", "2"), ("parts", "1"), ("parts", "2")):
                 save_dir = ["--save-dir", str(place / f"{name}-{run}")]
                 trainings.append([str(data / name), *options, *USUAL, epochs, *save_dir])
-        subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(trainings), str(ours)], check=True)
+        subprocess.run([str(python), "-c", PROGRAM, json.dumps(trainings), str(ours)], check=True)
         last = sorted(place.glob("*-*/checkpoint_last.pt"))
         found.append({path.parent.name: path for path in last})
     return found

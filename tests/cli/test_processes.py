@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.command_line import until
-from tests.folders import ROOT, TRAINING, train
+from tests.folders import OF_TASK, ROOT, TRAINING, train
 
 LINE = "fairseq_idpg: --data x is gone: give another"
 SPAWNED = """
@@ -54,9 +54,7 @@ def test_threads_that_wait_do_not_spin():
 def test_two_launches_of_torchrun_train_as_one_process(pairs, backbone, tmp_path, python):
     """As on two machines; one of the two ends, and the same commands go on."""
     given = ["--backbone", backbone, "--dropout", 0, "--attention-dropout", 0, "--generator-dropout", 0]
-    arguments = [pairs, "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", *TRAINING, *given]
-    arguments += ["--criterion", "sentence_prediction", "--init-token", 0, "--max-positions", 64, "--num-workers", 0]
-    arguments += ["--cpu", "--save-dir", tmp_path / "two"]
+    arguments = [pairs, *OF_TASK, *TRAINING, *given, "--num-workers", 0, "--cpu", "--save-dir", tmp_path / "two"]
     program = python.with_name("fairseq-train")
 
     def launch(epochs: int) -> list[subprocess.Popen]:

@@ -10,7 +10,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_idpg.saving.tensors import digest_of
-from tests.folders import ROOT, TRAINING, words_dictionary, write_backbone, write_folder, write_indexed
+from tests.folders import OF_TASK, TRAINING, words_dictionary, write_backbone, write_folder, write_indexed
 
 SIZE = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32"]
 SIZE += ["--encoder-attention-heads", "2"]
@@ -67,10 +67,8 @@ def trained(data, python, tmp_path_factory):
     found = []
     for ours in (False, True):
         place = tmp_path_factory.mktemp("trained")
-        own = [write_folder(place / "pairs"), "--user-dir", ROOT / "fairseq_idpg", *TRAINING, "--cpu"]
-        own += ["--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction", "--init-token", 0]
-        own += ["--backbone", write_backbone(place / "model.pt"), "--max-positions", 64, "--max-epoch", 1]
-        own += ["--save-dir", place / "own"]
+        own = [write_folder(place / "pairs"), *OF_TASK, *TRAINING, "--cpu", "--max-epoch", 1]
+        own += ["--backbone", write_backbone(place / "model.pt"), "--save-dir", place / "own"]
         trainings = [list(map(str, own))]
         for name, options in MODELS.items():
             for run, epochs in (("whole", "2"), ("parts", "1"), ("parts", "2")):

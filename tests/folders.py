@@ -141,18 +141,11 @@ def run(
 ) -> Finished:
     """``fairseq-TOOL folder --user-dir fairseq_idpg --task sentence_prediction_idpg ...``, on the CPU unless told.
 
-    Options come later than the usual ones and so win over them; ``without`` names one (with a value) to leave out.
+    Options come later than the usual ones and so win over them; ``without`` names some (with a value) to leave out.
     With several ``processes`` (gloo) the output is that of the first; one is ``forked`` only where that is the point.
     """
-    arguments = [
-        *(folder, "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg"),
-        *("--criterion", "sentence_prediction", "--init-token", 0, "--max-positions", TINY["max_positions"]),
-        *(["--cpu"] if cpu else ["--distributed-world-size", 1]),
-        *("--log-format", "json", "--num-workers", 0, *options),
-    ]
-    if without:
-        at = arguments.index(without)
-        del arguments[at : at + 2]
+    device = ["--cpu"] if cpu else ["--distributed-world-size", 1]
+    arguments = left_out([folder, *OF_TASK, *device, "--log-format", "json", "--num-workers", 0, *options], without)
     if processes == 1 and not forked and "--user-dir" not in options:  # of which a process imports one alone
         finished = Finished(*call(tool, [str(argument) for argument in arguments]))
         assert (finished.status == 0) == succeed, finished.output[-3000:]
@@ -183,6 +176,10 @@ def distributed(processes: int, meeting: str) -> list[list[object]]:
     return [[*shared, "--distributed-rank", rank] for rank in range(processes)]
 
 
+OF_TASK = [
+    *("--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction"),
+    *("--init-token", 0, "--max-positions", TINY["max_positions"]),
+]
 TRAINING = [
     *("--arch", "roberta_idpg", *SIZE, "--optimizer", "adam", "--lr", "1e-3", "--lr-scheduler", "fixed"),
     *("--batch-size", 8, "--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric"),
@@ -190,18 +187,23 @@ TRAINING = [
 ]
 
 
-def training_arguments(*more: object) -> argparse.Namespace:
-    usual = ["DATA", "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", *TRAINING, "--cpu"]
-    usual += ["--criterion", "sentence_prediction", "--init-token", 0, "--distributed-world-size", 1]
+def left_out(words: list[object], names: str) -> list[object]:
+    """The words without these options, each of which has a value."""
+    for name in names.split():
+        at = words.index(name)
+        words = [*words[:at], *words[at + 2 :]]
+    return words
+
+
+def training_arguments(*more: object, folder: Path | str = "DATA", without: str = "") -> argparse.Namespace:
+    usual = left_out([folder, *OF_TASK, *TRAINING, "--cpu", "--distributed-world-size", 1], without)
     parser = options.get_training_parser()
     return options.parse_args_and_arch(parser, input_args=[str(part) for part in (*usual, *more)])
 
 
 def train(folder: Path, save_dir: Path, *options: object, without: str = "", **more) -> Finished:
-    usual = list(TRAINING)
-    if {str(option) for option in options} & {"prompt-tuning", "p-tuning-v2", "head-only"}:
-        at = usual.index("--phm-n")
-        del usual[at : at + 2]
+    few = {str(option) for option in options} & {"prompt-tuning", "p-tuning-v2", "head-only"}
+    usual = left_out(TRAINING, "--phm-n" if few else "")
     if "loss" in options:  # instead of the accuracy
         usual.remove("--maximize-best-checkpoint-metric")
     return run("train", folder, *usual, "--save-dir", save_dir, *options, without=without, **more)

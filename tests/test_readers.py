@@ -150,7 +150,7 @@ def parsed(*more: object) -> Any:
 
 def begin(folder: Path) -> Any:
     """The backbone that a training begins with."""
-    cfg = copy.deepcopy(parsed("--max-positions", 64))
+    cfg = copy.deepcopy(parsed())
     cfg.task.data, cfg.model.backbone = str(home() / "tiny" / "data" / "RTE-bin"), str(folder / "model.pt")
     return tasks.setup_task(cfg.task).build_model(cfg.model).state_dict()[FINGERPRINT]
 

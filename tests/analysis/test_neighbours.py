@@ -13,7 +13,7 @@ from fairseq_idpg.inference.text import load_dictionary
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER
 from tests.analysis.conftest import edited
-from tests.analysis.plain_pass import PLACEHOLDER, plain_cosine, plain_pass
+from tests.analysis.plain_pass import plain_cosine, plain_pass
 from tests.folders import write_folder
 from tests.inference.conftest import enlarge
 from tests.inference.saved import write_checkpoint
@@ -90,9 +90,7 @@ def test_generated_prompts(pairs, idpg, printed, layer):
     for i, (title, lines) in enumerate(found.items()):
         a, b = (folder.rows(part, "valid")[i].tolist() for part in ("input0", "input1"))
         assert title == f"{vocabulary.text(a[:-1])} | {vocabulary.text(b[:-1])}"
-        ids = [0, *a, 2, *b]
-        at = len(ids) - 1
-        _, rows = plain_pass(loaded.model, ids, [*ids[:-1], *[PLACEHOLDER] * 3, 2], at)
+        _, rows = plain_pass(loaded.model, [0, *a, 2, *b], 3)
         assert (rows[layer] - bias).abs().max() > 1e-4  # the generator adds something
         assert as_numbers(lines) == plain_lines(rows[layer], loaded, vocabulary, 3)
     assert len(found) == 2

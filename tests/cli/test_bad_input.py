@@ -2,8 +2,6 @@
 
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -36,12 +34,12 @@ def test_what_is_no_backbone(trained, pairs, tmp_path):
     assert "holds prompts only" in refuse(pairs, tmp_path / "run", "--backbone", prompts)
 
 
-def test_a_mistake_is_all_that_is_said(pairs, tmp_path, monkeypatch):
+def test_a_mistake_is_all_that_is_said(pairs, tmp_path, python, monkeypatch):
     """Without warnings of hydra and the configuration, which can be asked for."""
     options = ["--backbone", "nowhere.pt", "--max-update", 2]
     ended = train(pairs, tmp_path, *options, succeed=False, forked=True)
     assert ended.output.startswith("fairseq_idpg: ") and len(ended.output.splitlines()) == 1
-    command = [Path(sys.executable).with_name("fairseq-validate"), pairs, "--user-dir", ROOT / "fairseq_idpg"]
+    command = [python.with_name("fairseq-validate"), pairs, "--user-dir", ROOT / "fairseq_idpg"]
     ended = subprocess.run([*command, "--path", "x.pt"], capture_output=True, text=True)
     assert ended.stderr.splitlines()[-1].startswith("fairseq_idpg: --task is missing") and ended.returncode == 1
     monkeypatch.setenv("FAIRSEQ_IDPG_LOG", "debug")

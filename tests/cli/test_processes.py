@@ -4,13 +4,12 @@ import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 from tests.command_line import until
-from tests.folders import ROOT, TRAINING, train
+from tests.folders import OF_TASK, ROOT, TRAINING, train
 
 LINE = "fairseq_idpg: --data x is gone: give another"
 SPAWNED = """
@@ -52,19 +51,18 @@ def test_threads_that_wait_do_not_spin():
     assert python("-c", f"{code}; print(os.environ['OMP_WAIT_POLICY'])").stdout.splitlines()[-1] == "PASSIVE"
 
 
-def test_two_launches_of_torchrun_train_as_one_process(pairs, backbone, tmp_path):
+def test_two_launches_of_torchrun_train_as_one_process(pairs, backbone, tmp_path, python):
     """As on two machines; one of the two ends, and the same commands go on."""
     given = ["--backbone", backbone, "--dropout", 0, "--attention-dropout", 0, "--generator-dropout", 0]
-    arguments = [pairs, "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", *TRAINING, *given]
-    arguments += ["--criterion", "sentence_prediction", "--init-token", 0, "--max-positions", 64, "--num-workers", 0]
-    arguments += ["--cpu", "--save-dir", tmp_path / "two"]
-    program = Path(sys.executable).with_name("fairseq-train")
+    arguments = [pairs, *OF_TASK, *TRAINING, *given, "--num-workers", 0, "--cpu", "--save-dir", tmp_path / "two"]
+    program = python.with_name("fairseq-train")
 
     def launch(epochs: int) -> list[subprocess.Popen]:
         with socket.create_server(("127.0.0.1", 0)) as free:
             endpoint = f"127.0.0.1:{free.getsockname()[1]}"
-        torchrun = ["-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1", "--rdzv_backend", "c10d"]
-        command = [sys.executable, *torchrun, "--rdzv_endpoint", endpoint, program, *arguments, "--max-epoch", epochs]
+        torchrun = ["--nnodes", 2, "--nproc_per_node", 1, "--rdzv_backend", "c10d", "--rdzv_endpoint", endpoint]
+        command = [python, "-m", "torch.distributed.run", "--no-python", *torchrun, program, *arguments]
+        command += ["--max-epoch", epochs]
         return [subprocess.Popen(list(map(str, command)), cwd=ROOT) for _ in range(2)]
 
     # the second machine goes down, and the first is stopped, which would wait for it for long

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from fairseq import options, tasks, utils
+from fairseq import tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
@@ -17,7 +17,7 @@ from omegaconf import open_dict
 import fairseq_idpg  # noqa: F401  the task and the model
 from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.training.fairseq_patches import bind_trainer
-from tests.folders import TRAINING, write_backbone, write_folder
+from tests.folders import training_arguments, write_backbone, write_folder
 from tests.phrases import SINGLES, write_language_model, write_texts
 from tests.representations.test_word_vectors import write_vectors
 from tests.sources import write_source
@@ -49,12 +49,8 @@ def write_place(place: Path) -> Path:
 @functools.cache
 def parsed(criterion: str, optimizer: str) -> Any:
     """fairseq's configuration of a command line; what is slow about it."""
-    usual = list(TRAINING)
-    del usual[usual.index("--phm-n") : usual.index("--phm-n") + 2]
-    command = ["DATA", "--task", "sentence_prediction_idpg", *usual, "--init-token", 0, "--max-positions", 192, "--cpu"]
-    command += ["--criterion", criterion, "--optimizer", optimizer]
-    parser = options.get_training_parser()
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=list(map(str, command))))
+    own = ["--max-positions", 192, "--criterion", criterion, "--optimizer", optimizer]
+    return convert_namespace_to_omegaconf(training_arguments(*own, without="--phm-n"))
 
 
 def configuration(

@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import torch
-from fairseq import options, tasks
+from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-from tests.folders import TRAINING
-from tests.helpers import TINY
+from tests.folders import training_arguments
 
 FROM_SOURCES = {"spot": 1, "attempt": 2, "mpt": 2}  # preset -> prompts of other tasks that it is given
 
@@ -22,14 +21,8 @@ def write_checkpoint(
         more: options, which win over the usual ones.
         without: names of usual options with a value that are left out.
     """
-    usual = list(TRAINING)
-    for option in without.split():
-        at = usual.index(option)
-        del usual[at : at + 2]
-    command = [folder, "--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction", *usual]
-    command += ["--init-token", 0, "--max-positions", TINY["max_positions"], "--backbone", backbone, *more]
-    parser = options.get_training_parser()
-    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=list(map(str, command))))
+    args = training_arguments("--backbone", backbone, *more, folder=folder, without=without)
+    cfg = convert_namespace_to_omegaconf(args)
     torch.manual_seed(seed)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     with torch.no_grad():

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -63,7 +62,7 @@ class Hub(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def hub(tmp_path):
+def hub(tmp_path, python):
     """(the files on the hub, what runs a command of ours that asks it)."""
     Hub.files = {}
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
@@ -72,7 +71,7 @@ def hub(tmp_path):
         environment = {**os.environ, **place, "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": "hf_x", "PYTHONPATH": str(ROOT)}
 
         def run(command: str, *arguments: object) -> subprocess.CompletedProcess:
-            words = [sys.executable, "-m", f"fairseq_idpg.{command}", *map(str, arguments)]
+            words = [str(python), "-m", f"fairseq_idpg.{command}", *map(str, arguments)]
             return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
         yield Hub.files, run

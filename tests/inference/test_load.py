@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -108,8 +107,8 @@ for name, after in (("import", imported), ("load", loaded), ("predict", state())
 """
 
 
-def test_global_state_is_left_alone(idpg):
-    command = [sys.executable, "-c", STATE, str(idpg("singles"))]
+def test_global_state_is_left_alone(idpg, python):
+    command = [str(python), "-c", STATE, str(idpg("singles"))]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout == "" and "INFO" not in done.stderr

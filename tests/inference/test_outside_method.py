@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,12 +46,16 @@ sys.exit("another file was taken for it")
 """
 
 
-def python(*words: object, path: Path = ROOT) -> str:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{path}"}
-    command = [sys.executable, *map(str, words)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+@pytest.fixture
+def run(python):
+    def run(*words: object, path: Path = ROOT) -> str:
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{path}"}
+        command = [str(python), *map(str, words)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -62,20 +65,20 @@ def mine(tmp_path_factory):
     return file
 
 
-def test_from_a_file_of_ones_own(mine, place, folders, tmp_path):
+def test_from_a_file_of_ones_own(run, mine, place, folders, tmp_path):
     data, backbone = folders["singles"], place / "backbone" / "model.pt"
     own = ["--method", "dummy", "--method-file", mine, "--dummy-scale", 0.5, "--max-epoch", 1]
     train(data, tmp_path, "--backbone", backbone, *own, without="--phm-n", forked=True)
     checkpoint = tmp_path / "checkpoint_best.pt"
     shutil.copytree(place / "vocab", tmp_path / "whole")
     shutil.copy(backbone, tmp_path / "whole")
-    python("-c", FRESH, checkpoint, mine, tmp_path, tmp_path / "whole")
+    run("-c", FRESH, checkpoint, mine, tmp_path, tmp_path / "whole")
     edited = tmp_path / "mine.py"
     edited.write_text(DUMMY + "\n")
-    python("-c", EDITED, checkpoint, edited)
+    run("-c", EDITED, checkpoint, edited)
 
 
-def test_of_an_installed_package(tmp_path):
+def test_of_an_installed_package(run, tmp_path):
     text = DUMMY.replace("from ..", "from fairseq_idpg.methods.").replace(
         "from .base", "from fairseq_idpg.methods.prompts.base"
     )
@@ -84,5 +87,5 @@ def test_of_an_installed_package(tmp_path):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[fairseq_idpg.methods]\ndummy = their_methods\n")
-    said = python("-m", "fairseq_idpg.count", "--method", "dummy", "--prompt-length", 4, path=tmp_path)
+    said = run("-m", "fairseq_idpg.count", "--method", "dummy", "--prompt-length", 4, path=tmp_path)
     assert said.splitlines()[1].split()[:2] == ["dummy", "4,096"]

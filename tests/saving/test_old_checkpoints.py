@@ -16,10 +16,11 @@ import torch
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from preprocess.errors import InputError
 from tests.folders import train, validate
+from tests.saving.conftest import OF_VERSION_0_1, SIZE
 
-PLACE, MOVED = Path(__file__).parent / "of_version_0_1", Path(__file__).parent / "of_94c9632"
-CHECKPOINT, DATA, BACKBONE = PLACE / "run" / "checkpoint_best.pt", PLACE / "pairs", PLACE / "backbone" / "model.pt"
-SIZE = ["--encoder-layers=2", "--encoder-embed-dim=16", "--encoder-ffn-embed-dim=32"]
+MOVED = OF_VERSION_0_1.with_name("of_94c9632")
+CHECKPOINT, DATA = OF_VERSION_0_1 / "run" / "checkpoint_best.pt", OF_VERSION_0_1 / "pairs"
+BACKBONE = OF_VERSION_0_1 / "backbone" / "model.pt"
 WARNING = "this checkpoint is of an earlier version"
 OPTIONS = {
     "m-idpg-phm+compacter-shared": ["--generator-hidden-size", 8, "--phm-n", 4, "--compacter-n", 2],
@@ -50,7 +51,9 @@ def test_predictions(caplog):
     for method in OPTIONS:
         assert predicted(MOVED / f"{method}.pt") == pytest.approx(said(method), abs=2e-6)
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
-    assert predicted(CHECKPOINT) == pytest.approx(probabilities((PLACE / "predictions.tsv").read_text()), abs=2e-6)
+    assert predicted(CHECKPOINT) == pytest.approx(
+        probabilities((OF_VERSION_0_1 / "predictions.tsv").read_text()), abs=2e-6
+    )
     assert [record.levelname for record in caplog.records if WARNING in record.message] == ["WARNING"]
 
 

@@ -3,7 +3,6 @@
 import json
 import random
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_idpg.saving.tensors import digest_of
-from tests.folders import ROOT, TRAINING, words_dictionary, write_backbone, write_folder, write_indexed
+from tests.folders import OF_TASK, TRAINING, words_dictionary, write_backbone, write_folder, write_indexed
 
 SIZE = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32"]
 SIZE += ["--encoder-attention-heads", "2"]
@@ -63,21 +62,19 @@ def digest(checkpoint: Path, *parts: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def trained(data, tmp_path_factory):
+def trained(data, python, tmp_path_factory):
     """Digests of the checkpoints of both models, whole and resumed; without this package, and with it."""
     found = []
     for ours in (False, True):
         place = tmp_path_factory.mktemp("trained")
-        own = [write_folder(place / "pairs"), "--user-dir", ROOT / "fairseq_idpg", *TRAINING, "--cpu"]
-        own += ["--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction", "--init-token", 0]
-        own += ["--backbone", write_backbone(place / "model.pt"), "--max-positions", 64, "--max-epoch", 1]
-        own += ["--save-dir", place / "own"]
+        own = [write_folder(place / "pairs"), *OF_TASK, *TRAINING, "--cpu", "--max-epoch", 1]
+        own += ["--backbone", write_backbone(place / "model.pt"), "--save-dir", place / "own"]
         trainings = [list(map(str, own))]
         for name, options in MODELS.items():
             for run, epochs in (("whole", "2"), ("parts", "1"), ("parts", "2")):
                 save_dir = ["--save-dir", str(place / f"{name}-{run}")]
                 trainings.append([str(data / name), *options, *USUAL, epochs, *save_dir])
-        subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(trainings), str(ours)], check=True)
+        subprocess.run([str(python), "-c", PROGRAM, json.dumps(trainings), str(ours)], check=True)
         last = sorted(place.glob("*-*/checkpoint_last.pt"))
         found.append({path.parent.name: path for path in last})
     return found

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.folders import ROOT, TINY, TRAINING, write_backbone, write_folder
+from tests.folders import OF_TASK, ROOT, TRAINING, write_backbone, write_folder
 
 SAYS = """
 import atexit, sys
@@ -36,8 +36,6 @@ def test_optimizers_work_where_somebody_imports_it():
 
 
 def test_a_training_ends_without_it(tmp_path):
-    words = ["--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", "--init-token", 0, "--cpu"]
-    words += ["--criterion", "sentence_prediction", "--max-positions", TINY["max_positions"], *TRAINING]
-    words += ["--max-update", 2]
+    words = [*OF_TASK, *TRAINING, "--cpu", "--max-update", 2]
     words += ["--backbone", write_backbone(tmp_path / "model.pt"), "--save-dir", tmp_path / "run"]
     assert output(SAYS + TRAIN, write_folder(tmp_path / "data"), *words) == "compiler: False"

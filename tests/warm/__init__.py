@@ -1,7 +1,7 @@
 """A ``python`` for shell commands whose processes have imported torch and fairseq before they start.
 
 Commands of the pages and jobs of sweeps spend seconds on these imports, each anew. For a module or file of this
-repository this ``python`` asks a server, which forks; anything else the interpreter does.
+repository, or a text that names one, this ``python`` asks a server, which forks; anything else the interpreter does.
 """
 
 import contextlib

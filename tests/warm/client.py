@@ -14,7 +14,9 @@ OURS = {"checkpoints", "fairseq_cli", "fairseq_idpg", "preprocess", "run_scripts
 
 
 def is_ours(arguments: list) -> bool:
-    """Whether a module or file of this repository is asked for."""
+    """Whether a module or file of this repository is asked for, or a text that names one."""
+    if arguments[:1] == ["-c"]:
+        return any(name in arguments[1] for name in OURS)
     if arguments[:1] == ["-m"]:
         return arguments[1].split(".")[0] in OURS
     return bool(arguments) and arguments[0].endswith(".py") and os.path.realpath(arguments[0]).startswith(ROOT)

@@ -74,7 +74,7 @@ def become(request: Any, streams: list[int], python: str) -> list[str]:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    first = folder if arguments[0] == "-m" else os.path.dirname(os.path.realpath(arguments[0]))
+    first = folder if arguments[0] in ("-m", "-c") else os.path.dirname(os.path.realpath(arguments[0]))
     places = environment.get("PYTHONPATH", "").split(os.pathsep)
     kept = [place for place in sys.path if place != str(ROOT)]
     sys.path[:] = [*([] if "PYTHONSAFEPATH" in environment else [first]), *filter(None, places), *kept]
@@ -95,6 +95,9 @@ def main() -> None:
     if arguments[0] == "-m":
         sys.argv[:] = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    elif arguments[0] == "-c":
+        sys.argv[:] = ["-c", *arguments[2:]]
+        exec(arguments[1], {"__name__": "__main__"})
     else:
         sys.argv[:] = arguments
         runpy.run_path(arguments[0], run_name="__main__")

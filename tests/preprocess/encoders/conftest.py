@@ -1,12 +1,11 @@
 """Small vocabularies: BERT's, uncased and cased, and a SentencePiece model with XLM-R's settings."""
 
-import json
 import string
 from pathlib import Path
 
 import pytest
 
-from preprocess.encoders.hugging_face import BYTES
+from tests.preprocess.commands import write_vocab
 
 MODEL = "sentencepiece.bpe.model"
 LETTERS = string.ascii_lowercase + string.digits  # without accents, as all pieces of BERT's own uncased vocabulary
@@ -41,13 +40,9 @@ def bert(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def gpt2_files(tmp_path_factory) -> Path:
     """A folder of GPT-2's encoder whose dict.txt has another order."""
-    folder = tmp_path_factory.mktemp("gpt2")
-    pieces = [*BYTES, *("".join(merge.split()) for merge in MERGES)]
-    write_json(folder / "encoder.json", numbered(pieces))
-    write_lines(folder / "vocab.bpe", ["#version: 0.2", *MERGES])
-    write_lines(
-        folder / "dict.txt", [f"{i} 1" for i in sorted(range(len(pieces)), key=lambda i: i * 7919 % len(pieces))]
-    )
+    folder = write_vocab(tmp_path_factory.mktemp("gpt2"), [tuple(merge.split()) for merge in MERGES])
+    lines = (folder / "dict.txt").read_text().splitlines()
+    write_lines(folder / "dict.txt", sorted(lines, key=lambda line: int(line.split()[0]) * 7919 % len(lines)))
     return folder
 
 
@@ -71,7 +66,3 @@ def numbered(tokens: list[str]) -> dict[str, int]:
 
 def write_lines(path: Path, lines: list[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-def write_json(path: Path, content: object) -> None:
-    path.write_text(json.dumps(content), encoding="utf-8")

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from checkpoints.convert_hf import write_dictionary
 from preprocess.encoders import hugging_face, load_encoder
+from tests.checkpoints.hf_folders import write_json
 
-from .conftest import CASED, MODEL, UNCASED, numbered, train, write_json, write_lines
+from .conftest import CASED, MODEL, UNCASED, numbered, train, write_lines
 from .texts import LITERAL_XLMR, TRICKY, complaint, ids_of, symbols_of
 
 LIKELY = st.text(st.sampled_from("theca andring,.;!?'\"öéà½12中文字😀▁\t\x01\u00a0"), max_size=20)

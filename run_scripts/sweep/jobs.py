@@ -231,7 +231,7 @@ Job = LocalJob | SlurmJob
 
 
 def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
-    """Return the runs that have not diverged, and have not succeeded or lack another task."""
+    """Return the runs to make: those that neither succeeded on all their tasks nor diverged."""
     records = {record["run"]: record for record in read_records(results)}
 
     def has_ended(run: str) -> bool:

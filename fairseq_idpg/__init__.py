@@ -43,7 +43,7 @@ def _starts_command() -> bool:
 
 
 if not _starts_command():
-    # it finds whether the installed fairseq can be used, and goes first
+    # first, since it checks whether the installed fairseq can be used
     from .plugin import RobertaIDPGModel, load  # isort: split
 
     from .export import push_to_hub

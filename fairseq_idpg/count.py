@@ -117,8 +117,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = {name: given[name] for name in METHOD_OPTIONS if given.get(name) is not None}
     presets = [name for name, preset in PRESETS.items() if options.keys() <= preset.options.keys()]
     sizes = backbone_options(args.backbone) if args.backbone else {}
+    rows = counts(args.arch, [args.method] if args.method else presets, **sizes, **options)
     print(f"{'method':28}{'own':>14}{'of backbone':>14}{'share':>10}{'folded':>12}{'paper':>8}")
-    for row in counts(args.arch, [args.method] if args.method else presets, **sizes, **options):
+    for row in rows:
         folded = f"{row.folded:,}" if row.folded != row.own else ""
         print(f"{row.preset:28}{row.own:14,}{row.of_backbone:14,}{row.share:10.3%}{folded:>12}{row.paper:>8}")
 

@@ -140,7 +140,7 @@ def naming_arguments(error: InputError) -> InputError:
 
 
 def as_records(examples: Any, argument: str, regression: bool | float) -> list[Record]:
-    """Return examples by column; InputError names the ``argument`` and the number of one that is no example."""
+    """Return examples by column; raise InputError with the ``argument`` and the number of a wrong example."""
     columns, names = getattr(examples, "column_names", getattr(examples, "columns", None)), None
     rows: Sequence[Any] = examples if isinstance(examples, (list, tuple)) else ()
     if columns is not None:
@@ -221,12 +221,12 @@ def find_backbone(source: Path, folder: Path) -> tuple[Path, Path, list[Path]]:
             found.parent.mkdir(parents=True, exist_ok=True)
             convert(source, found, force=True)
     if not (found / "model.pt").is_file() or not (found / "dict.txt").is_file():
-        raise refused("backbone", f"{source} is no such folder: give one of model.pt and dict.txt, or of Hugging Face")
+        raise refused("backbone", f"{source} is not a folder of model.pt and dict.txt, or of Hugging Face: give one")
     return (found / "model.pt").absolute(), found / "dict.txt", [source, GPT2_FOLDER]
 
 
 def find_encoder(places: Iterable[Path], dictionary: Path) -> tuple[str, Path]:
-    """Return the name that --bpe takes, and the folder, of the encoder whose pieces are those of the dictionary."""
+    """Find the encoder whose pieces are the dictionary's; return its name for --bpe and its folder."""
     symbols = read_dictionary(dictionary)
     for place in filter(Path.is_dir, places):
         for bpe in ENCODERS:

@@ -68,7 +68,7 @@ def hub_rows(dataset: str, hub_name: str, columns: Columns) -> Rows:
 
 
 def task_rows(task: Task, split: str, columns: Columns) -> Rows:
-    """Return the source and the rows of a split of a known task, which are those of its files."""
+    """Return the source and the rows of a split of a known task. The rows are those that its files have."""
     if task.name not in TASKS:
         raise InputError(f"--from-hub: {task.name} has no data set here: name one, or give its files with --raw")
     data, source = load_hub(TASKS[task.name], (MNLI if task.name == "MNLI" else SPLITS)[split])

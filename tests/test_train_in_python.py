@@ -165,8 +165,9 @@ SLIPS |= {"backbone": ["nowhere"], "vocab": ["nowhere"], "max_epoch": [3]}
 @pytest.mark.parametrize(("argument", "value"), [(name, value) for name in SLIPS for value in SLIPS[name]])
 def test_slips(argument, value, backbone):
     given = {"examples": singles(40), "backbone": backbone, **SMALL, argument: value}
-    with pytest.raises(InputError, match="mean epochs" if argument == "epoch" else f"`{argument}`"):
+    with pytest.raises(InputError, match="mean epochs" if argument == "epoch" else f"`{argument}`") as told:
         fairseq_idpg.train(**given)
+    assert " --" not in str(told.value)  # options of commands are not its arguments
 
 
 def test_weights_of_classes(backbone):

@@ -113,7 +113,10 @@ def check_packages(*names: str) -> None:
 
 
 def write_onnx(work: Path, config: dict[str, Any], predictor: Any, int8: bool = False) -> None:
-    """Write a model, which is changed, its encoder's files and ``config``; InputError: the file would say otherwise."""
+    """Write a model, its encoder's files and ``config``; the model is changed.
+
+    Raise InputError where the file's answers differ from the model's.
+    """
     check_packages("onnx", "onnxruntime", "onnxscript")
     exact = work / "exact" if int8 else work
     exact.mkdir(exist_ok=True)
@@ -143,7 +146,7 @@ def write_onnx(work: Path, config: dict[str, Any], predictor: Any, int8: bool = 
 
 
 def write_model(path: Path, predictor: Any) -> None:
-    """Write an ONNX file, and raise ValueError unless it says what the model says."""
+    """Write an ONNX file; raise ValueError where its answers differ from the model's."""
     whole = WholeModel(predictor).eval()
     tokens = pad_sequence([torch.tensor([0, *range(4, 4 + n), 2]) for n in (9, 12)], True, whole.pad)
     sizes = {"tokens": {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}}

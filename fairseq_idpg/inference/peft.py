@@ -173,12 +173,12 @@ def obstacle(method: Method | None, options: Mapping[str, Any], trained: Mapping
 
 
 def reader(path: str, backbone: Any = None) -> Any:
-    """Return what reads ``path``, for ``load_state``; ``backbone``: its file, if it is not where it was."""
+    """Return the function that reads ``path``, for ``load_state``; ``backbone``: its file, if it has moved."""
     return partial(read_peft, backbone=backbone) if Path(path, CONFIG).is_file() else read_file
 
 
 def read_peft(path: str, option: str, backbone: str | None = None) -> dict[str, Any]:
-    """Return what a checkpoint would hold, see ``read_shared``; raise InputError for a folder that is not read."""
+    """Return what a checkpoint would hold, as ``read_shared`` does; raise InputError for a folder it cannot read."""
     folder = Path(path)
     try:
         with open(folder / CONFIG, encoding="utf-8") as file:
@@ -263,7 +263,7 @@ def as_ours(
 def of_peft(
     adapter: dict[str, Any], options: dict[str, Any], classes: int, shift: int, backbone: Backbone
 ) -> dict[str, Any]:
-    """Return what config.json of a folder to share would say of one that peft trained.
+    """Return the config.json that a folder trained by peft would have as a folder to share.
 
     peft records no labels, so they get transformers' names, and texts are single sentences. They are cut where
     positions, ``shift`` of which are a prefix's, come to their end. Raise ValueError for a setting that is unknown.

@@ -79,7 +79,7 @@ def copied(values: Tensor) -> Tensor:
 
 
 class BadTexts(InputError):
-    """Texts that a model does not read: ``reasons`` by their numbers; the message has the first, with its name."""
+    """Texts that a model cannot read: ``reasons`` by number of the text. The message names the first and its reason."""
 
     def __init__(self, reasons: dict[int, str], name: Callable[[int], str]):
         self.reasons = reasons

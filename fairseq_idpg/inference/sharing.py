@@ -43,7 +43,7 @@ class Described(NamedTuple):
 
 
 def describe(checkpoint: str, record: str | None = None, paths: bool = True, backbone: str | None = None) -> Described:
-    """Return what ``export`` writes of a checkpoint; see there."""
+    """Return what ``export`` writes of a checkpoint."""
     what = f"checkpoint {checkpoint}"
     state = read_file(checkpoint, "checkpoint")
     check_is_ours(state, what)
@@ -74,7 +74,7 @@ def describe(checkpoint: str, record: str | None = None, paths: bool = True, bac
 def write_trained(
     work: Path, what: str, name: str, described: Described, licence: str | None = None, peft: bool = False
 ) -> None:
-    """Write what a method has trained, and the card of a folder ``name``; InputError where all is trained."""
+    """Write what a method has trained, and the card of a folder ``name``; raise InputError if all is trained."""
     # The method, built without weights, says which of its tensors only a resumed training needs, and which weights of
     # the backbone it trains.
     state, kept, sections, config, file = described

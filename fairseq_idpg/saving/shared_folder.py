@@ -56,19 +56,19 @@ def write_config(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
 
 
 def onnx_digests(folder: Path) -> dict[str, Tensor]:
-    """Return what stands for tensors: SHA-256 of the ONNX file, and of the file of weights beside one above 1.5 GB."""
+    """Return the SHA-256 of the ONNX file, and of the file of weights that stands beside one above 1.5 GB."""
     return {file.name: as_fingerprint(sha256(file)) for file in folder.glob(f"{ONNX}*")}
 
 
 def shared_folder(path: str) -> Path | None:
-    """Return the folder to share that a path names, itself or its ONNX file; None for a file of another name."""
+    """Return the folder at ``path``, or around the ONNX file there; None for a file of another name."""
     if os.path.isdir(path):
         return Path(path)
     return Path(path).parent if os.path.basename(path) == ONNX else None
 
 
 def onnx_file(path: str) -> Path | None:
-    """Return the ONNX file that a path names, itself or as its folder; None without one."""
+    """Return the ONNX file at ``path``, or in the folder there; None without one."""
     folder = shared_folder(path)
     return folder / ONNX if folder and (folder / ONNX).is_file() else None
 
@@ -79,7 +79,7 @@ def read_shared(folder: Path, what: str) -> dict[str, Any]:
 
 
 def as_state(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return what a checkpoint would hold, of ``config`` as it is in a folder to share."""
+    """Return what a checkpoint would hold, from the ``config`` and tensors of a folder to share."""
     data, backbone, inside = dict(config["data"]), config["backbone"], folder / VOCAB
     data["vocab"] = str(inside) if inside.is_dir() else place_of(folder, data.get("vocab"), data.get("vocab"))
     options = {name: {**config["options"][name], **dict.fromkeys(FILES[name])} for name in SECTIONS}

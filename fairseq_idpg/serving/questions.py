@@ -112,7 +112,7 @@ class Served:
         return list(self.tasks if question.tasks is None else question.tasks)
 
     def answer(self, question: Question, batch_size: int) -> list[Row]:
-        """Return a row for each text; that of a text that cannot be read is ``{"error": ...}``."""
+        """Return a row for each text; ``{"error": ...}`` stands for a text that cannot be read."""
         names = {"tasks": self.asked(question)} if isinstance(self.model, ManyTasks) else {}
         options: Any = {"prompts": question.prompts, "words": question.words, **names}
         rows: list[Row] = [{"error": str(text)} if isinstance(text, InputError) else {} for text in question.texts]

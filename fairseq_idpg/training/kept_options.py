@@ -21,7 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 def of_method(changeable: bool) -> list[str]:
-    """Return the options of methods; with another value of others, tensors of the same shape mean something else."""
+    """Return the options of methods that a resumed training may change, or may not.
+
+    Another value of the latter gives tensors of the same shape another meaning.
+    """
     return [name for name, option in METHOD_OPTIONS.items() if option.metadata["changeable"] == changeable]
 
 

@@ -83,7 +83,7 @@ def figure_warnings(scope: Scope, more: Iterable[str] = ()) -> list[str]:
 def find_rows(
     number: int, results: Results, choice: Choice
 ) -> tuple[Scope, dict[str, RowScores], tuple[str, ...], Block | None]:
-    """Return runs, scores by row, tasks, and the paper's rows of a figure; None where they do not stand beside ours."""
+    """Return runs, scores by row, tasks, and the paper's rows; None instead of these where they are not drawn."""
     scope = take_runs(results, choice, wants=belongs_to(number), printed=paper().blocks[number][None])
     rows, tasks = scope.rows("row"), tasks_of(scope, choice)
     refuse_empty(results, tasks, (mean_test(row, tasks) for row in rows.values()))

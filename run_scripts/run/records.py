@@ -68,7 +68,7 @@ def read_records(results: Path) -> list[Record]:
 
 
 def _without_torn_line(content: bytes) -> bytes:
-    """Return the lines of a file without what a kill left of the last one, which may lack its newline alone."""
+    """Return a file's whole lines. A kill may have cut the last one; one that lacks only its newline is whole."""
     last = content.rpartition(b"\n")[2]
     try:
         json.loads(last)

@@ -230,7 +230,7 @@ Job = LocalJob | SlurmJob
 
 
 def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
-    """Return the runs that have not diverged, and have not succeeded or lack another task."""
+    """Return the runs to make: those that neither succeeded on all their tasks nor diverged."""
     records = [record for record in read_records(results) if record["run"] in runs]
     done = [record for record in records if has_finished(record) and not unanswered(record, runs[record["run"]])]
     ended = {record["run"] for record in (*filter(has_diverged, records), *done)}

@@ -41,7 +41,7 @@ def run(
         failed = stage.finish()
         if failed or stage.diverged:
             raise InputError(
-                f"of {len(first)} runs of supplementary training {failed} failed, which the same command tries again, "
+                f"of {len(first)} runs of supplementary training {failed} failed (the same command tries them again) "
                 f"and {stage.diverged} diverged: lower supplementary.lr"
             )
         second = experiments(sweep, trained(first, results))
@@ -123,7 +123,7 @@ def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> No
 
 
 def estimate(left: Collection[str], runs: Mapping[str, Experiment], results: Path) -> str:
-    """Return how long the missing runs take one after the other, by the mean of the task's finished ones, or of all."""
+    """Return how long the missing runs take in a row. A run takes the mean of its task's finished runs, or of all."""
     known = [(record["task"], record["seconds"]) for record in filter(has_finished, read_records(results))]
     if not left or not known:
         return "; no run has finished there to tell how long they take" if left else ""

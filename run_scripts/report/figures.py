@@ -29,9 +29,6 @@ TEST = "mean test score (x100)"
 BARS = "error bars: the sample standard deviation over seeds of the mean over tasks; where seeds differ, there are none"
 
 
-# --- parts of several figures --------------------------------------------------------------------
-
-
 def tasks_of(scope: Scope, choice: Choice) -> tuple[str, ...]:
     """Return --tasks, or all tasks with runs."""
     there = {run["task"] for run in scope.done}
@@ -75,9 +72,6 @@ def average_notes(scope: Scope, tasks: Collection[str], of_kinds: bool = False) 
 
 def figure_warnings(scope: Scope, more: Iterable[str] = ()) -> list[str]:
     return in_one_line([*more, *warnings(scope, scope.rows("k", "row", *PROMPT), "fewer seeds:")])
-
-
-# --- Figures 1, 3 and 9 --------------------------------------------------------------------------
 
 
 def find_rows(
@@ -171,8 +165,6 @@ def length_chart(results: Results, choice: Choice) -> Chart:
     return Chart([panel], table, caption(choice))
 
 
-# --- Figure 7: the prompt's position in downstream tasks and in supplementary training -----------
-
 KINDS = "solid: single sentences; dashed: pairs"
 HELD = "(a) holds the supplementary and (b) the downstream position at the place with the best mean dev score"
 Place = tuple[int, int]  # positions in supplementary training and in the task
@@ -230,9 +222,6 @@ def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis:
     return known_points(through, through.values(), tasks)
 
 
-# --- figures of other papers ---------------------------------------------------------------------
-
-
 def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
     """Return the scores of rows against the number in their names."""
     scope, rows, tasks, further_notes = find_runs(spec, results, choice)
@@ -255,8 +244,6 @@ def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
     table = Table(spec.heading, 2, header, groups, notes, more)
     return Chart(panels, table, [*means, BARS])
 
-
-# --- dev scores over the updates -----------------------------------------------------------------
 
 HEADER = ["task", "method", "lr", "first", "half", "best", "at update", "last", "updates"]
 DEV_SCORES = (

@@ -55,8 +55,6 @@ def group_of(names: list[str], kinds: list[str], lines: Mapping[str, list[str]],
     return [[*names, *([kind] if kinds else []), *cells, *last.get(kind, empty)] for kind, cells in lines.items()]
 
 
-# --- Tables 1, 3, 6 and 7 ------------------------------------------------------------------------
-
 RowOfK = tuple[int | None, str]  # K of few-shot runs, and row
 
 # Number -> title, and what tells whether a row that is not the paper's is shown.
@@ -128,11 +126,10 @@ def score_table(
         names = [str(k), name] if k else [name]
         groups.append(group_of(names, kinds, lines, ours=[column[k, name] for column in differences]))
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
-    family = "the column" if len(blocks) == 1 else "the column with the same K"
+    family = "the column" + " with the same K" * (len(blocks) > 1)
+    interval = f"; [ , ]: interval of {1 - LEVEL:.0%}" * (over == "seeds" and test == "t")
+    explained = [DIFFERENCES.format(OVER[over], TESTS[test], LEVEL, family) + interval] if significance else []
     printed_of = "" if not beside or set(tasks) == {*ten} else ", the paper's of its printed values"
-    explained = [DIFFERENCES.format(OVER[over], TESTS[test], LEVEL, family)] if significance else []
-    if significance and over == "seeds" and test == "t":
-        explained[0] += f"; [ , ]: interval of {1 - LEVEL:.0%}"
     explained += [f"Avg: mean of {', '.join(tasks)}{printed_of}; {MISSING}: no finished run, so no average either"]
     explained += [] if beside else [LEFT_OUT]
     warned = in_one_line([*warnings(scope, rows), *votes.notes])
@@ -153,8 +150,6 @@ def _differences(
         texts |= {name: str(comparison) for name, comparison in correct(found).items()}
     return texts
 
-
-# --- tables and figures of other papers: our scores by their metric, beside their values ---------
 
 CHOSEN_BY = (
     "at the learning rate with the best mean dev score by the same metric; checkpoints by each task's own metric"
@@ -218,8 +213,6 @@ def compared_table(spec: Compared, results: Results, choice: Choice) -> Table:
     notes = [f"{settings_note(scope, 'ours' if beside else 'scores')}, {CHOSEN_BY}", *further_notes]
     return Table(spec.heading, 1 + len(kinds), ["method", *kinds, *columns, *extra], groups, notes, more)
 
-
-# --- transfer: models of one task on another, as they are or trained on K of its examples -----------
 
 HEADER = ["transfer", "K", "method", "test", "accuracy", "macro F1", "mean of both", "lr"]
 WITHOUT_K = (
@@ -285,8 +278,6 @@ def _transferred(score: Score | None, scope: Scope) -> list[str]:
     return [seeds_text(score, scope.seeds), *map(score_text, means), f"{score.lr:g}"]
 
 
-# --- all runs ------------------------------------------------------------------------------------
-
 LISTED = {  # key of a run -> column that lists its values
     "task": "tasks",
     "position": "positions",
@@ -299,6 +290,11 @@ LISTED = {  # key of a run -> column that lists its values
 
 def overview(results: Results) -> Table:
     """Return a line for each setting, K, selection, backbone and row."""
+
+    def ended(runs: Collection[Run]) -> tuple[int, int]:
+        done = sum(map(has_finished, runs))
+        return done, len(runs) - done
+
     runs = (*results.runs, *results.supplementary)
     header = ["setting", "K", "selection", "backbone", "row", *LISTED.values(), "finished", "failed"]
     lines = []
@@ -308,16 +304,10 @@ def overview(results: Results) -> Table:
         names = [setting, NOTHING if k is None else str(k), selection, backbone, row]
         values = [sorted({run[key] for run in group if run.get(key) is not None}) for key in LISTED]
         texts = [", ".join(f"{each:g}" if isinstance(each, float) else str(each) for each in of) for of in values]
-        lines.append([*names, *(text or NOTHING for text in texts), *map(str, _ended(group))])
+        lines.append([*names, *(text or NOTHING for text in texts), *map(str, ended(group))])
     errors = Counter(run.get("error") or run.get("reason") or "no message" for run in runs if not has_finished(run))
     rows = ", ".join(dict.fromkeys(run["row"] for run in results.supplementary))
     notes = [f"{len(results.supplementary)} of supplementary training, which are of no table: {rows}"] if rows else []
     notes += [f"{count} failed: {error}" for error, count in errors.most_common()]
-    title = "{}: {} runs, {} finished, {} failed".format(results.place, len(runs), *_ended(runs))
+    title = "{}: {} runs, {} finished, {} failed".format(results.place, len(runs), *ended(runs))
     return Table(title, len(header) - 2, header, [[line] for line in lines], notes[:3], notes[3:])
-
-
-def _ended(runs: Collection[Run]) -> tuple[int, int]:
-    """Return the numbers of finished and of failed runs."""
-    done = sum(map(has_finished, runs))
-    return done, len(runs) - done

@@ -93,9 +93,6 @@ NUMBERS = {
 }
 
 
-# options
-
-
 def make_parser(doc: str | None, clock: bool = False, **numbers: tuple[int, str]) -> argparse.ArgumentParser:
     """Return a parser with --json and an option for each of ``numbers``: its default and its meaning.
 
@@ -149,9 +146,6 @@ def check_device(device: str) -> None:
     if not torch.cuda.is_available():
         build = f"torch {torch.__version__} with CUDA {torch.version.cuda}"
         raise InputError(f"--device {device}: {build} finds no NVIDIA GPU: measure on the CPU")
-
-
-# measuring
 
 
 def take_turns(

@@ -78,9 +78,7 @@ def repeated_draws() -> Any:
 
     def repeated(tensor: Tensor, draw: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
         count = tensor.numel()
-        if count <= PERIOD:
-            return draw(tensor, *args, **options)
-        numbers = draw(tensor.new_empty(PERIOD), *args, **options)
+        numbers = draw(tensor.new_empty(min(PERIOD, count)), *args, **options)
         return tensor.copy_(numbers.repeat(-(-count // PERIOD))[:count].view(tensor.shape))
 
     draws: dict[str, Any] = {name: partialmethod(repeated, getattr(Tensor, name)) for name in ("normal_", "uniform_")}
@@ -268,12 +266,9 @@ class Steps:
 
     def placed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Move tensors to the device, and floating ones to the model's precision."""
-        return {
-            name: value.to(self.place, self.dtype if value.is_floating_point() else value.dtype)
-            if isinstance(value, Tensor)
-            else value
-            for name, value in arguments.items()
-        }
+        tensors = {name: value for name, value in arguments.items() if isinstance(value, Tensor)}
+        dtypes = {name: self.dtype if value.is_floating_point() else value.dtype for name, value in tensors.items()}
+        return arguments | {name: value.to(self.place, dtypes[name]) for name, value in tensors.items()}
 
     def _kept_mib(self) -> float:
         """Return the MiB that autograd keeps between a forward and a backward pass, besides the model and the batch."""

@@ -138,10 +138,7 @@ def check_equal(what: str, others: list[dict[str, float]], predictor: Predictor,
         for name, probability in probabilities.items()
     )
     if not largest <= TOLERANCE:
-        raise InputError(
-            f"probabilities of {what} differ by {largest:.1e}: give the folder of one quick start, whose encoder and "
-            "runs belong together"
-        )
+        raise InputError(f"probabilities of {what} differ by {largest:.1e}: give the folder of one quick start")
     return largest
 
 

@@ -32,7 +32,7 @@ from preprocess.tasks import TASKS, Task
 from preprocess.writing import check_output, new_file
 
 from .report.choice import Choice, Score, add_choice_options, check_row, take_runs
-from .report.records import Results, has_finished, read_results
+from .report.records import Results, cell_label, has_finished, read_results
 from .report.scores import vote
 from .run.records import BEST_CHECKPOINT, run_folder
 
@@ -101,7 +101,6 @@ BENCHMARKS = {
 }
 
 Number = tuple[int, ...]  # of an example; of an answer of MultiRC: the passage's, the question's, the answer's
-MULTIRC = "MultiRC.jsonl"
 LABELS: dict[str, Callable[[str], str | int]] = {"COPA.jsonl": int, "WSC.jsonl": str.capitalize}
 
 
@@ -116,7 +115,7 @@ def text_of(file: str, numbers: Sequence[Number], answers: Sequence[str]) -> str
     if file.endswith(".tsv"):
         return "index\tprediction\n" + "".join(f"{number}\t{answer}\n" for (number,), answer in pairs)
     lines: list[dict] = []
-    if file == MULTIRC:
+    if file == "MultiRC.jsonl":
         for passage, in_passage in groupby(pairs, lambda pair: pair[0][0]):
             questions = [
                 {"idx": question, "answers": [{"idx": number[2], "label": int(answer)} for number, answer in group]}
@@ -166,9 +165,8 @@ def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path |
     checkpoints = [run_folder(results.folder, run["run"]) / BEST_CHECKPOINT for run in score.runs]
     for run, checkpoint in zip(score.runs, checkpoints):
         if not checkpoint.is_file():
-            what = f"{checkpoint} of {run['row']} on {run['task']}, lr {run['lr']:g}, seed {run['seed']} is not there"
             remedy = "sweep again without its line in results.jsonl, a whole model with keep_whole_models: true"
-            raise InputError(f"{what}: {remedy}")
+            raise InputError(f"{checkpoint} of {cell_label(run)}, seed {run['seed']} is not there: {remedy}")
     from fairseq_idpg.tasks.folder import preprocess_facts
 
     # The task's folder is where the runs had it; the other test sets lie beside it.
@@ -186,11 +184,9 @@ def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path |
         numbers = [number for _, number in sorted(set(zip(questions.number.tolist(), numbers)))]
         examples = questions.count
     if {len(numbers), len(set(numbers)), examples} != {sheet.examples}:
-        raise InputError(
-            f"{folder} split {sheet.split} has {len(set(numbers)):,} different numbers of {examples:,} examples or "
-            f"questions, and {sheet.file} takes {sheet.examples:,} answers: preprocess the benchmark's test file, "
-            "with --strict"
-        )
+        found = f"{folder} split {sheet.split} has {len(set(numbers)):,} numbers of {examples:,} examples or questions"
+        wanted = f"{sheet.file} takes {sheet.examples:,} answers"
+        raise InputError(f"{found}, and {wanted}: preprocess the benchmark's test file, with --strict")
     return Part(sheet, score, checkpoints, data, numbers, questions)
 
 

@@ -45,9 +45,8 @@ def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], 
 def only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
     found = sorted({run["trainable"] for run in runs})
     if len(found) > 1:
-        raise InputError(
-            f"{results.place}: runs of {row} train {' and '.join(map(str, found))} parameters: name them apart"
-        )
+        counts = " and ".join(map(str, found))
+        raise InputError(f"{results.place}: runs of {row} train {counts} parameters: name them apart")
     return found[0]
 
 

@@ -164,9 +164,9 @@ def find_runs(
     of_rows = [run for run in _by_metric(spec, results) if not spec.rows or spec.parts(run["row"])]
     silent = [run for run in of_rows if run["test"] is None and has_finished(run)]
     if silent and len(silent) == sum(map(has_finished, of_rows)):
+        metrics = ", ".join(sorted(set(spec.metrics.values())))
         raise InputError(
-            f"{results.place}: its records do not say {', '.join(sorted(set(spec.metrics.values())))}: they are of an "
-            "earlier version, sweep into another folder"
+            f"{results.place}: its records, of an earlier version, lack {metrics}: sweep into another folder"
         )
     scored = tuple(run for run in of_rows if run not in silent)
     printed = [row for block in spec.blocks.values() for row in block]
@@ -248,10 +248,7 @@ def transfer_table(results: Results, choice: Choice) -> Table:
     """Return a line for each pair of tasks, K and row."""
     runs = [run for run in answers(results) if not choice.tasks or {*run["task"].split(ARROW)} <= {*choice.tasks}]
     if not any(map(has_finished, runs)):
-        raise InputError(
-            f"{results.place} holds no model that answered another task{choice.with_options}: run a sweep with "
-            "--eval-tasks first"
-        )
+        raise InputError(f"{results.place} has no answers to other tasks{choice.with_options}: sweep with --eval-tasks")
     pairs, ks = tuple(dict.fromkeys(run["task"] for run in runs)), {run["k"] for run in runs}
     scope = take_runs(Results(results.place, tuple(runs)), replace(choice, tasks=pairs), ks)
     rows = scope.rows("k", "row")

@@ -257,9 +257,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     check_output(args.out, "--out")
     benchmark, results = BENCHMARKS[args.benchmark], read_results(args.runs)
     row, scores = row_scores(results, benchmark, args)
-    sheets = {
-        sheet.file: find_part(sheet, scores.get(sheet.model_of), results, args.data) for sheet in benchmark.sheets
-    }
+    sheets = {each.file: find_part(each, scores.get(each.model_of), results, args.data) for each in benchmark.sheets}
     parts = [part for part in sheets.values() if isinstance(part, Part)]
     missing = [f"{file}: {part}" for file, part in sheets.items() if isinstance(part, str)]
     if missing and not (args.incomplete and parts):

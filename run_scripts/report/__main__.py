@@ -116,8 +116,8 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
     if args.figure:
         return FIGURES[args.figure](results, choice)
     if args.table in SCORE_TABLES:
-        how = {"test": args.significance_test or "t", "over": args.significance_over or "runs"}
-        return score_table(args.table, results, choice, args.significance or (), voting=args.voting, **how)
+        test, over = args.significance_test or "t", args.significance_over or "runs"
+        return score_table(args.table, results, choice, args.significance or (), test, over, args.voting)
     return TABLES[args.table](results, choice) if args.table else overview(results)
 
 

@@ -205,10 +205,9 @@ def check_alike(runs: Collection[Run], results: Results) -> None:
             twin = seen.setdefault((run["lr"], run["seed"]), run)
             other = cell[0] if twin is run else twin
             if found := _differences(other, run) or ["nothing but their names"] * (twin is not run):
-                both = (
-                    f"runs {other['run']} and {run['run']} are both {cell_label(run)}, and differ in {', '.join(found)}"
-                )
-                raise InputError(f"{results.place}: {both}: remove the lines of one kind, or sweep it as another row")
+                both = f"runs {other['run']} and {run['run']} are both {cell_label(run)}"
+                remedy = "remove the lines of one kind, or sweep it as another row"
+                raise InputError(f"{results.place}: {both}, and differ in {', '.join(found)}: {remedy}")
 
 
 def _protocol(run: Run) -> int:

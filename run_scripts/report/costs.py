@@ -147,9 +147,8 @@ def seconds_table(spec: dict[str, Any], results: Results, choice: Choice) -> Tab
     printed = spec[kinds[0]]
     scope = take_runs(results, replace(choice, tasks=columns), (None,), printed=printed)
     rows = scope.rows("row")
-    timed, left_out = on_one_hardware(
-        {name: [run for score in row.values() for run in score.runs] for name, row in rows.items()}
-    )
+    runs = {name: [run for score in row.values() for run in score.runs] for name, row in rows.items()}
+    timed, left_out = on_one_hardware(runs)
     groups = []
     for name in choice.pick([*printed, *rows]) if choice.rows else printed:
         for kind in kinds:

@@ -213,11 +213,7 @@ def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis:
     devs = {place: mean_over({task: score.dev for task, score in row.items()}, tasks) for place, row in grid.items()}
     known = {place: round(dev, DIGITS) for place, dev in devs.items() if dev is not None}
     best = min(known, key=lambda place: (-known[place], place), default=(ABSENT, ABSENT))
-    through = {
-        place[axis]: row
-        for place, row in ((place, grid[place]) for place in sorted(grid))
-        if place[1 - axis] == best[1 - axis]
-    }
+    through = {place[axis]: grid[place] for place in sorted(grid) if place[1 - axis] == best[1 - axis]}
     through.pop(ABSENT, None)
     return known_points(through, through.values(), tasks)
 

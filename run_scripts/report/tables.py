@@ -78,13 +78,7 @@ def belongs_to(number: int) -> Callable[[Run], bool]:
 
 
 def score_table(
-    number: int,
-    results: Results,
-    choice: Choice,
-    significance: Sequence[str] = (),
-    test: str = "t",
-    over: str = "runs",
-    voting: bool = False,
+    number: int, results: Results, choice: Choice, significance: Sequence[str], test: str, over: str, voting: bool
 ) -> Table:
     """Return our score for each row and column; beside the paper's backbone, also its value and the difference.
 
@@ -165,9 +159,7 @@ def find_runs(
     silent = [run for run in of_rows if run["test"] is None and has_finished(run)]
     if silent and len(silent) == sum(map(has_finished, of_rows)):
         metrics = ", ".join(sorted(set(spec.metrics.values())))
-        raise InputError(
-            f"{results.place}: its records, of an earlier version, lack {metrics}: sweep into another folder"
-        )
+        raise InputError(f"{results.place}: its records, of an earlier version, lack {metrics}: sweep elsewhere anew")
     scored = tuple(run for run in of_rows if run not in silent)
     printed = [row for block in spec.blocks.values() for row in block]
     scope = take_runs(Results(results.place, scored), replace(choice, tasks=columns), (spec.k,), printed=printed)

@@ -76,16 +76,10 @@ def run_child(
 
     ``log`` gets what ``on_line`` makes of its lines, as they come.
     """
-    child = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=child_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        close_fds=False,  # it inherits our locks, so that others wait for it even where it is an orphan
-    )
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    streams |= {"encoding": "utf-8", "errors": "replace"}
+    # It inherits our locks, so that others wait for it even where it is an orphan.
+    child = subprocess.Popen(command, cwd=folder, env=child_environment(), close_fds=False, **streams)
     assert child.stdout is not None
     last = "no output"
     try:
@@ -95,17 +89,13 @@ def run_child(
             last = line.strip() if line.strip() and not line.startswith("===") else last
         return child.wait(), last
     finally:
-        stop(child)
-
-
-def stop(child: subprocess.Popen) -> None:
-    if child.poll() is None:
-        child.terminate()
-        try:
-            child.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        if child.poll() is None:
+            child.terminate()
+            try:
+                child.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
 
 
 def child_environment() -> dict[str, str]:

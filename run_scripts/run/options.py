@@ -94,9 +94,8 @@ def check_from_file(name: str, value: Any, where: str) -> None:
     if option not in RESERVED and (text and option not in READ_HERE or option_like):
         near = "" if option in declared_types() else did_you_mean(option, declared_types())
         allowed = "a file gives numbers, choices, and what the plugin reads"
-        raise InputError(
-            f"{where}: {option} {value!r}: {near}{allowed}: give --set options.{name}=VALUE, or leave it out"
-        )
+        remedy = f"leave it out, or give --set options.{name}=VALUE"
+        raise InputError(f"{where}: {option} {value!r}: {near}{allowed}: {remedy}")
 
 
 def is_numbers(value: Any) -> bool:

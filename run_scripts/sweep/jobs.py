@@ -94,15 +94,11 @@ class LocalJob:
         self.log = request.folder / "job.log"
         request.folder.mkdir(parents=True, exist_ok=True)
         write_text(request.folder / EXPERIMENT, request.experiment.to_json())
-        words = [str(request.results), request.run, *(["--keep-whole-model"] if request.keep_whole_model else [])]
+        words = [str(request.results), request.run, *["--keep-whole-model"] * request.keep_whole_model]
+        command = [sys.executable, "-m", module("run_scripts.run.perform"), *words]
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module("run_scripts.run.perform"), *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**child_environment(), **place},
-            )
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+            self.process = subprocess.Popen(command, env={**child_environment(), **place}, **streams)
 
     def done(self) -> bool:
         return self.process.poll() is not None

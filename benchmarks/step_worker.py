@@ -72,8 +72,7 @@ def prompted(tokens: Tensor, length: int) -> Tensor:
 def repeated_draws() -> Any:
     """Return a context in which PERIOD numbers of a larger tensor are drawn and repeated.
 
-    fairseq draws RoBERTa's weights on the CPU, three times. At its large size that takes longer than many steps on a
-    GPU, and to a clock all values are the same.
+    fairseq draws RoBERTa's weights on the CPU, three times. At its large size that takes longer than many GPU steps.
     """
 
     def repeated(tensor: Tensor, draw: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
@@ -178,9 +177,8 @@ def trainable(model: nn.Module) -> int:
 class Optimizer:
     """Adam on the trained parameters; in half precision within fairseq's own optimizer of --fp16 and --bf16.
 
-    There the whole model is in half precision, frozen weights too, and Adam works on float32 copies of what is trained,
-    one for each parameter. With float16 the loss is scaled, dynamically, and a step whose gradients overflow is
-    ``skipped``.
+    There the whole model is in half precision, and Adam works on float32 copies of what is trained, one for each
+    parameter. With float16 the loss is scaled, dynamically, and a step whose gradients overflow is ``skipped``.
     """
 
     def __init__(self, trained: list[nn.Parameter]):

@@ -155,10 +155,7 @@ def row_scores(results: Results, benchmark: Benchmark, args: argparse.Namespace)
 
 
 def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path | None) -> Part | str:
-    """Return how to make a file, or why it cannot be made; ``place`` holds the data, if it has moved.
-
-    Raises InputError for a checkpoint that is gone, and for a test set that is not the whole of the benchmark's.
-    """
+    """Return how to make a file, or why it cannot be made; ``place`` holds the data, if it has moved."""
     name, choice = sheet.data or sheet.model_of, sheet.task.by_choice
     if score is None:
         return f"no finished run of {sheet.model_of}"
@@ -210,9 +207,8 @@ def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
 def voted(task: Task, predictions: Sequence[SplitPredictions], questions: Questions | None = None) -> list[str]:
     """Return the vote of several models, as the paper has it (Table 7): what most say, or the mean of their scores.
 
-    Classes are those of the same name, in whatever order models have them. Scores are in the task's scale, and within
-    it. With ``questions`` it is a choice of one example of each, in the order of the questions' numbers: the example's
-    text, or its place in the question, counted from 0.
+    Scores are in the task's scale, and within it. With ``questions`` one example of each is chosen, in the order of
+    the questions' numbers: the example's text, or its place in the question, counted from 0.
     """
     if questions is not None:
         from .run.perform import numbered

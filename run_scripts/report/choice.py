@@ -358,9 +358,7 @@ def take_runs(
     wants: Callable[[Run], bool] = lambda run: True,
     printed: Iterable[str] = (),
 ) -> Scope:
-    """Return the chosen runs that a table wants.
-
-    Raises InputError where no run is left, and as ``settle`` and ``check_alike`` do.
+    """Return the chosen runs that a table wants; raise InputError where none is left.
 
     Args:
         ks: numbers of training examples, None for full training; without them, --k.

@@ -1,7 +1,4 @@
-"""The tables of costs: parameters (Table 2), methods side by side, seconds of other papers.
-
-All but the tables of parameters raise InputError as ``take_runs`` does.
-"""
+"""The tables of costs: parameters (Table 2), methods side by side, seconds of other papers."""
 
 from __future__ import annotations
 
@@ -23,10 +20,7 @@ from .tables import seeds_text
 
 
 def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], dict[str, tuple[int | None, str]]]:
-    """Return the architecture, the rows of the paper and of runs, and row -> (parameters, their source).
-
-    The rows of Tables 6 and 7 are left out. Raises InputError where runs of a row differ in their parameters.
-    """
+    """Return the architecture, the rows of the paper and of runs without Tables 6 and 7, row -> (count, its source)."""
     finished = [run for run in results.runs if has_finished(run) and not paper().is_ablation(run["row"])]
     runs = list(filter(choice.accepts, finished))
     arch = only_architecture(runs, results) or PAPER_ARCH

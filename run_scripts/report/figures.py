@@ -1,7 +1,4 @@
-"""Figures 1, 3, 7 and 9, those of other papers, and dev scores over the updates.
-
-All of them raise InputError as ``take_runs`` does.
-"""
+"""Figures 1, 3, 7 and 9, those of other papers, and dev scores over the updates."""
 
 from __future__ import annotations
 

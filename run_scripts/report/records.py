@@ -117,10 +117,7 @@ def file_within(folder: Path, path: Path) -> bool:
 
 
 def read_results(place: Path) -> Results:
-    """Return every run of ``place/results.jsonl``, or of the file itself.
-
-    Raises InputError where there are no runs, or a record is damaged.
-    """
+    """Return every run of ``place/results.jsonl``, or of the file itself; raise InputError for a damaged record."""
     path = results_file(place)
     for own in KNOWN.keys() - TASKS.keys():  # another place may have other data of the name
         del KNOWN[own]

@@ -1,7 +1,4 @@
-"""The tables of scores: IDPG's, those of other papers, and transfer; and the overview of all runs.
-
-All but the overview raise InputError as ``take_runs`` does.
-"""
+"""The tables of scores: IDPG's, those of other papers, and transfer; and the overview of all runs."""
 
 from __future__ import annotations
 
@@ -82,9 +79,7 @@ def score_table(
 ) -> Table:
     """Return our score for each row and column; beside the paper's backbone, also its value and the difference.
 
-    Args:
-        significance: rows; each adds a column with the others' difference to it, and p of a ``paired_test``.
-        voting: whether to add a line with the scores of the seeds' votes.
+    Each row of ``significance`` adds a column with the others' difference to it, and p of a ``paired_test``.
     """
     tasks, ten = choice.shown_tasks, paper().tasks
     columns = [AVERAGE, VOTING] if number == 7 else [*tasks, AVERAGE]

@@ -40,10 +40,7 @@ GPU_NAME = re.compile(r"total memory = [\d.]+ GB ; name = (.*?) *$", re.MULTILIN
 
 
 def train(command: list[str], log: Path, echo: bool) -> None:
-    """Run ``fairseq-train ARGUMENTS``; append its output to ``log``, and with ``echo`` print it too.
-
-    Raises InputError with its last line where it fails.
-    """
+    """Run ``fairseq-train ARGUMENTS``; append its output to ``log``, and with ``echo`` print it too."""
     begin = time.monotonic()
 
     def said(line: str) -> str:
@@ -72,10 +69,7 @@ def as_read(line: str) -> str:
 def run_child(
     command: Sequence[str], log: IO[str], on_line: Callable[[str], str], folder: Path | None = None
 ) -> tuple[int, str]:
-    """Run a child that ends with this process, and return its status and last line.
-
-    ``log`` gets what ``on_line`` makes of its lines, as they come.
-    """
+    """Run a child that ends with this process; return its status and last line. ``log`` gets ``on_line(line)``."""
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     streams |= {"encoding": "utf-8", "errors": "replace"}
     # It inherits our locks, so that others wait for it even where it is an orphan.

@@ -93,10 +93,7 @@ def check(experiments: Iterable[Experiment]) -> None:
 
 
 def check_folder(option: str, task: Task, folder: DataFolder) -> None:
-    """Raise InputError unless a folder has the name of the task, if it records one, and its labels or those of --efl.
-
-    Scores on another task's folder would be reported as scores of this task.
-    """
+    """Raise InputError unless a folder has the name of the task, if it records one, and its labels, or --efl's."""
     recorded = preprocess_facts(str(folder.path)).task
     if recorded is not None and known_task(task.name) and recorded.lower() != task.name.lower():
         remedy = f"name a folder of {task.name}, or make it with python -m preprocess {task.name}"

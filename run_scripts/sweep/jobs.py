@@ -247,11 +247,7 @@ class Stage:
         self.failed = self.diverged = 0  # diverged: in this sweep or an earlier one
 
     def finish(self) -> int:
-        """Keep the cluster busy until every run has ended; return how many failed, besides those ``diverged``.
-
-        Records are appended in the order in which runs end. A failed run goes to the end of the queue once, unless it
-        would fail again: it has diverged, or lacks memory.
-        """
+        """Keep the cluster busy until every run has ended; return how many failed, besides those ``diverged``."""
         done = len(self.runs) - len(self.queue)
         self.bar = tqdm(total=len(self.runs), initial=done, bar_format=BAR, desc=f"{done} done", dynamic_ncols=True)
         for record in read_records(self.results):

@@ -93,14 +93,8 @@ NUMBERS = {
 }
 
 
-# options
-
-
 def make_parser(doc: str | None, clock: bool = False, **numbers: tuple[int, str]) -> argparse.ArgumentParser:
-    """Return a parser with --json and an option for each of ``numbers``: its default and its meaning.
-
-    ``doc`` says what the script does. ``clock`` adds --clock.
-    """
+    """Return a parser with --json, with ``clock`` --clock, and an option for each of ``numbers``: default, meaning."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, (default, text) in numbers.items():
         usual = f"{text} (default {default})"
@@ -151,16 +145,12 @@ def check_device(device: str) -> None:
         raise InputError(f"--device {device}: {build} finds no NVIDIA GPU: measure on the CPU")
 
 
-# measuring
-
-
 def take_turns(
     cases: Mapping[str, Callable[[], T]], rounds: int, title: str = "", warm_up: bool = False
 ) -> dict[str, list[T]]:
     """Call every case once in each round and return its results, one a round.
 
-    Every other round goes in reverse order, so that no case always follows the same one. ``warm_up``: a first round
-    does not count.
+    Every other round goes in reverse order, so that no case always follows the same one. A ``warm_up`` does not count.
     """
     results: dict[str, list[T]] = {name: [] for name in cases}
     for number in tqdm(range(rounds + warm_up), title, leave=False, disable=None):

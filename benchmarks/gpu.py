@@ -60,10 +60,7 @@ def words(name: str) -> list[str]:
 
 
 def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
-    """Return all parts that are asked for, in the order in which they run; ``more`` goes to step_time.py.
-
-    Raises InputError for a part that is not one of KINDS.
-    """
+    """Return all parts that are asked for, in the order in which they run; ``more`` goes to step_time.py."""
     kinds = words("PARTS") or [kind for kind in KINDS if device == "cuda" or kind != "targets"]
     for kind in kinds:
         if kind not in KINDS:

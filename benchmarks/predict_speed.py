@@ -138,10 +138,7 @@ def check_equal(what: str, others: list[dict[str, float]], predictor: Predictor,
         for name, probability in probabilities.items()
     )
     if not largest <= TOLERANCE:
-        raise InputError(
-            f"probabilities of {what} differ by {largest:.1e}: give the folder of one quick start, whose encoder and "
-            "runs belong together"
-        )
+        raise InputError(f"probabilities of {what} differ by {largest:.1e}: give the folder of one quick start")
     return largest
 
 
@@ -149,11 +146,9 @@ class Server:
     """A server of one checkpoint on a free port; it answers as soon as this is made."""
 
     def __init__(self, run: Run, threads: int):
-        command = [sys.executable, "-m", "fairseq_idpg.serve", "--path", str(run.path.resolve()), "--cpu"]
-        command += ["--port", "0"]
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, env=child_environment(threads), stdout=subprocess.PIPE, text=True
-        )
+        command = [sys.executable, "-m", "fairseq_idpg.serve", "--path", str(run.path.resolve())]
+        options: dict[str, Any] = {"cwd": ROOT, "env": child_environment(threads), "text": True}
+        self.process = subprocess.Popen([*command, "--cpu", "--port", "0"], stdout=subprocess.PIPE, **options)
         assert self.process.stdout is not None
         words = self.process.stdout.readline().split()
         if not words:

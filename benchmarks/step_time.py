@@ -176,9 +176,6 @@ def make_blocks(cases: list[Case]) -> list[list[Case]]:
     return blocks
 
 
-# measuring
-
-
 def changed_fields(values: Case | Settings) -> dict[str, Any]:
     """Return the fields without their defaults: another checkout may not know all of them. ``checkout`` is ours."""
     usual = {each.name: each.default for each in fields(values)}
@@ -258,9 +255,6 @@ def measure(cases: list[Case], settings: Settings, rounds: int) -> tuple[Figures
     return figures, [worker.case.name for worker in failed]
 
 
-# what is printed
-
-
 def ratio(figures: Figures, case: str, other: str) -> str:
     """Return it to two places, or - where one of the two was not measured."""
     own, others = (figures.get(name, {}).get("median_s") for name in (case, other))
@@ -291,9 +285,6 @@ def table(figures: Figures) -> list[str]:
         if case.get("skipped"):
             notes.append(f"{name}: {case['skipped']} steps overflowed and were skipped")
     return [*aligned(rows), *notes]
-
-
-# the command
 
 
 def parse_options() -> argparse.Namespace:

@@ -72,15 +72,12 @@ def prompted(tokens: Tensor, length: int) -> Tensor:
 def repeated_draws() -> Any:
     """Return a context in which PERIOD numbers of a larger tensor are drawn and repeated.
 
-    fairseq draws RoBERTa's weights on the CPU, three times. At its large size that takes longer than many steps on a
-    GPU, and to a clock all values are the same.
+    fairseq draws RoBERTa's weights on the CPU, three times. At its large size that takes longer than many GPU steps.
     """
 
     def repeated(tensor: Tensor, draw: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
         count = tensor.numel()
-        if count <= PERIOD:
-            return draw(tensor, *args, **options)
-        numbers = draw(tensor.new_empty(PERIOD), *args, **options)
+        numbers = draw(tensor.new_empty(min(PERIOD, count)), *args, **options)
         return tensor.copy_(numbers.repeat(-(-count // PERIOD))[:count].view(tensor.shape))
 
     draws: dict[str, Any] = {name: partialmethod(repeated, getattr(Tensor, name)) for name in ("normal_", "uniform_")}
@@ -180,9 +177,8 @@ def trainable(model: nn.Module) -> int:
 class Optimizer:
     """Adam on the trained parameters; in half precision within fairseq's own optimizer of --fp16 and --bf16.
 
-    There the whole model is in half precision, frozen weights too, and Adam works on float32 copies of what is trained,
-    one for each parameter. With float16 the loss is scaled, dynamically, and a step whose gradients overflow is
-    ``skipped``.
+    There the whole model is in half precision, and Adam works on float32 copies of what is trained, one for each
+    parameter. With float16 the loss is scaled, dynamically, and a step whose gradients overflow is ``skipped``.
     """
 
     def __init__(self, trained: list[nn.Parameter]):
@@ -268,12 +264,9 @@ class Steps:
 
     def placed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Move tensors to the device, and floating ones to the model's precision."""
-        return {
-            name: value.to(self.place, self.dtype if value.is_floating_point() else value.dtype)
-            if isinstance(value, Tensor)
-            else value
-            for name, value in arguments.items()
-        }
+        tensors = {name: value for name, value in arguments.items() if isinstance(value, Tensor)}
+        dtypes = {name: self.dtype if value.is_floating_point() else value.dtype for name, value in tensors.items()}
+        return arguments | {name: value.to(self.place, dtypes[name]) for name, value in tensors.items()}
 
     def _kept_mib(self) -> float:
         """Return the MiB that autograd keeps between a forward and a backward pass, besides the model and the batch."""

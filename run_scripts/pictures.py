@@ -128,13 +128,10 @@ def families() -> Drawing:
     return drawing
 
 
-DRAWINGS = {"idea.svg": idea, "families.svg": families}
-
-
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    for name, draw in DRAWINGS.items():
-        (FOLDER / name).write_text(draw().svg(), encoding="utf-8")
+    for draw in (idea, families):
+        (FOLDER / f"{draw.__name__}.svg").write_text(draw().svg(), encoding="utf-8")
 
 
 if __name__ == "__main__":

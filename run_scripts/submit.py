@@ -32,7 +32,7 @@ from preprocess.tasks import TASKS, Task
 from preprocess.writing import check_output, new_file
 
 from .report.choice import Choice, Score, add_choice_options, check_row, take_runs
-from .report.records import Results, has_finished, read_results
+from .report.records import Results, cell_label, has_finished, read_results
 from .report.scores import vote
 from .run.records import BEST_CHECKPOINT, run_folder
 
@@ -101,7 +101,6 @@ BENCHMARKS = {
 }
 
 Number = tuple[int, ...]  # of an example; of an answer of MultiRC: the passage's, the question's, the answer's
-MULTIRC = "MultiRC.jsonl"
 LABELS: dict[str, Callable[[str], str | int]] = {"COPA.jsonl": int, "WSC.jsonl": str.capitalize}
 
 
@@ -116,7 +115,7 @@ def text_of(file: str, numbers: Sequence[Number], answers: Sequence[str]) -> str
     if file.endswith(".tsv"):
         return "index\tprediction\n" + "".join(f"{number}\t{answer}\n" for (number,), answer in pairs)
     lines: list[dict] = []
-    if file == MULTIRC:
+    if file == "MultiRC.jsonl":
         for passage, in_passage in groupby(pairs, lambda pair: pair[0][0]):
             questions = [
                 {"idx": question, "answers": [{"idx": number[2], "label": int(answer)} for number, answer in group]}
@@ -156,19 +155,15 @@ def row_scores(results: Results, benchmark: Benchmark, args: argparse.Namespace)
 
 
 def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path | None) -> Part | str:
-    """Return how to make a file, or why it cannot be made; ``place`` holds the data, if it has moved.
-
-    Raises InputError for a checkpoint that is gone, and for a test set that is not the whole of the benchmark's.
-    """
+    """Return how to make a file, or why it cannot be made; ``place`` holds the data, if it has moved."""
     name, choice = sheet.data or sheet.model_of, sheet.task.by_choice
     if score is None:
         return f"no finished run of {sheet.model_of}"
     checkpoints = [run_folder(results.folder, run["run"]) / BEST_CHECKPOINT for run in score.runs]
     for run, checkpoint in zip(score.runs, checkpoints):
         if not checkpoint.is_file():
-            what = f"{checkpoint} of {run['row']} on {run['task']}, lr {run['lr']:g}, seed {run['seed']} is not there"
             remedy = "sweep again without its line in results.jsonl, a whole model with keep_whole_models: true"
-            raise InputError(f"{what}: {remedy}")
+            raise InputError(f"{checkpoint} of {cell_label(run)}, seed {run['seed']} is not there: {remedy}")
     from fairseq_idpg.tasks.folder import preprocess_facts
 
     # The task's folder is where the runs had it; the other test sets lie beside it.
@@ -186,11 +181,9 @@ def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path |
         numbers = [number for _, number in sorted(set(zip(questions.number.tolist(), numbers)))]
         examples = questions.count
     if {len(numbers), len(set(numbers)), examples} != {sheet.examples}:
-        raise InputError(
-            f"{folder} split {sheet.split} has {len(set(numbers)):,} different numbers of {examples:,} examples or "
-            f"questions, and {sheet.file} takes {sheet.examples:,} answers: preprocess the benchmark's test file, "
-            "with --strict"
-        )
+        found = f"{folder} split {sheet.split} has {len(set(numbers)):,} numbers of {examples:,} examples or questions"
+        wanted = f"{sheet.file} takes {sheet.examples:,} answers"
+        raise InputError(f"{found}, and {wanted}: preprocess the benchmark's test file, with --strict")
     return Part(sheet, score, checkpoints, data, numbers, questions)
 
 
@@ -214,9 +207,8 @@ def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
 def voted(task: Task, predictions: Sequence[SplitPredictions], questions: Questions | None = None) -> list[str]:
     """Return the vote of several models, as the paper has it (Table 7): what most say, or the mean of their scores.
 
-    Classes are those of the same name, in whatever order models have them. Scores are in the task's scale, and within
-    it. With ``questions`` it is a choice of one example of each, in the order of the questions' numbers: the example's
-    text, or its place in the question, counted from 0.
+    Scores are in the task's scale, and within it. With ``questions`` one example of each is chosen, in the order of
+    the questions' numbers: the example's text, or its place in the question, counted from 0.
     """
     if questions is not None:
         from .run.perform import numbered
@@ -261,9 +253,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     check_output(args.out, "--out")
     benchmark, results = BENCHMARKS[args.benchmark], read_results(args.runs)
     row, scores = row_scores(results, benchmark, args)
-    sheets = {
-        sheet.file: find_part(sheet, scores.get(sheet.model_of), results, args.data) for sheet in benchmark.sheets
-    }
+    sheets = {each.file: find_part(each, scores.get(each.model_of), results, args.data) for each in benchmark.sheets}
     parts = [part for part in sheets.values() if isinstance(part, Part)]
     missing = [f"{file}: {part}" for file, part in sheets.items() if isinstance(part, str)]
     if missing and not (args.incomplete and parts):

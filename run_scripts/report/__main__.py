@@ -122,8 +122,8 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
     if args.figure:
         return FIGURES[args.figure](results, choice)
     if args.table in SCORE_TABLES:
-        how = {"test": args.significance_test or "t", "over": args.significance_over or "runs"}
-        return score_table(args.table, results, choice, args.significance or (), voting=args.voting, **how)
+        test, over = args.significance_test or "t", args.significance_over or "runs"
+        return score_table(args.table, results, choice, args.significance or (), test, over, args.voting)
     if args.table == COMPARISONS:
         if not args.significance:
             raise InputError("--table comparisons needs --significance ROW: name the row to compare with")

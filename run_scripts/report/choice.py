@@ -197,20 +197,17 @@ KNOWN_LATER = {"method": "method", "read_sha256": "data", TESTED: "tested data"}
 def check_alike(runs: Collection[Run], results: Results) -> None:
     """Raise InputError for finished runs of different settings in one table or cell, and for one that stands twice."""
     if len(protocols := sorted(set(map(_protocol, runs)))) > 1:
-        raise InputError(
-            f"{results.place} has runs made with different versions of the settings (protocol "
-            f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
-        )
+        versions = " and ".join(map(str, protocols))
+        raise InputError(f"{results.place} has runs of protocol {versions}: sweep those below {protocols[-1]} again")
     for cell in grouped(runs, itemgetter("row", "task", "k", *PROMPT)).values():
         seen: dict[tuple[float, int], Run] = {}
         for run in cell:
             twin = seen.setdefault((run["lr"], run["seed"]), run)
             other = cell[0] if twin is run else twin
             if found := _differences(other, run) or ["nothing but their names"] * (twin is not run):
-                raise InputError(
-                    f"{results.place}: runs {other['run']} and {run['run']} are both {cell_label(run)}, and differ in "
-                    f"{', '.join(found)}: remove the lines of one kind, or sweep one of them under another row's name"
-                )
+                both = f"runs {other['run']} and {run['run']} are both {cell_label(run)}"
+                remedy = "remove the lines of one kind, or sweep it as another row"
+                raise InputError(f"{results.place}: {both}, and differ in {', '.join(found)}: {remedy}")
 
 
 def _protocol(run: Run) -> int:
@@ -361,9 +358,7 @@ def take_runs(
     wants: Callable[[Run], bool] = lambda run: True,
     printed: Iterable[str] = (),
 ) -> Scope:
-    """Return the chosen runs that a table wants.
-
-    Raises InputError where no run is left, and as ``settle`` and ``check_alike`` do.
+    """Return the chosen runs that a table wants; raise InputError where none is left.
 
     Args:
         ks: numbers of training examples, None for full training; without them, --k.

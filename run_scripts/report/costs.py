@@ -1,7 +1,4 @@
-"""The tables of costs: parameters (Table 2), methods side by side, seconds of other papers.
-
-All but the tables of parameters raise InputError as ``take_runs`` does.
-"""
+"""The tables of costs: parameters (Table 2), methods side by side, seconds of other papers."""
 
 from __future__ import annotations
 
@@ -23,10 +20,7 @@ from .tables import seeds_text
 
 
 def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], dict[str, tuple[int | None, str]]]:
-    """Return the architecture, the rows of the paper and of runs, and row -> (parameters, their source).
-
-    The rows of Tables 6 and 7 are left out. Raises InputError where runs of a row differ in their parameters.
-    """
+    """Return the architecture, the rows of the paper and of runs without Tables 6 and 7, row -> (count, its source)."""
     finished = [run for run in results.runs if has_finished(run) and not paper().is_ablation(run["row"])]
     runs = list(filter(choice.accepts, finished))
     arch = only_architecture(runs, results) or PAPER_ARCH
@@ -45,9 +39,8 @@ def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], 
 def only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
     found = sorted({run["trainable"] for run in runs})
     if len(found) > 1:
-        raise InputError(
-            f"{results.place}: runs of {row} train {' and '.join(map(str, found))} parameters: name them apart"
-        )
+        counts = " and ".join(map(str, found))
+        raise InputError(f"{results.place}: runs of {row} train {counts} parameters: name them apart")
     return found[0]
 
 
@@ -148,9 +141,8 @@ def seconds_table(spec: dict[str, Any], results: Results, choice: Choice) -> Tab
     printed = spec[kinds[0]]
     scope = take_runs(results, replace(choice, tasks=columns), (None,), printed=printed)
     rows = scope.rows("row")
-    timed, left_out = on_one_hardware(
-        {name: [run for score in row.values() for run in score.runs] for name, row in rows.items()}
-    )
+    runs = {name: [run for score in row.values() for run in score.runs] for name, row in rows.items()}
+    timed, left_out = on_one_hardware(runs)
     groups = []
     for name in choice.pick([*printed, *rows]) if choice.rows else printed:
         for kind in kinds:

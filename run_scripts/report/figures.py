@@ -1,7 +1,4 @@
-"""Figures 1, 3, 7 and 9, those of other papers, and dev scores over the updates.
-
-All of them raise InputError as ``take_runs`` does.
-"""
+"""Figures 1, 3, 7 and 9, those of other papers, and dev scores over the updates."""
 
 from __future__ import annotations
 
@@ -27,9 +24,6 @@ SHARING = ("S", "M", "L")
 INPUTS = {"layer0": "layer 0", "previous": "previous layer"}
 TEST = "mean test score (x100)"
 BARS = "error bars: the sample standard deviation over seeds of the mean over tasks; where seeds differ, there are none"
-
-
-# --- parts of several figures --------------------------------------------------------------------
 
 
 def tasks_of(scope: Scope, choice: Choice) -> tuple[str, ...]:
@@ -75,9 +69,6 @@ def average_notes(scope: Scope, tasks: Collection[str], of_kinds: bool = False) 
 
 def figure_warnings(scope: Scope, more: Iterable[str] = ()) -> list[str]:
     return in_one_line([*more, *warnings(scope, scope.rows("k", "row", *PROMPT), "fewer seeds:")])
-
-
-# --- Figures 1, 3 and 9 --------------------------------------------------------------------------
 
 
 def find_rows(
@@ -172,8 +163,6 @@ def length_chart(results: Results, choice: Choice) -> Chart:
     return Chart([panel], table, caption(choice))
 
 
-# --- Figure 7: the prompt's position in downstream tasks and in supplementary training -----------
-
 KINDS = "solid: single sentences; dashed: pairs"
 HELD = "(a) holds the supplementary and (b) the downstream position at the place with the best mean dev score"
 Place = tuple[int, int]  # positions in supplementary training and in the task
@@ -222,16 +211,9 @@ def _through_best(grid: Mapping[Place, RowScores], tasks: Collection[str], axis:
     devs = {place: mean_over({task: score.dev for task, score in row.items()}, tasks) for place, row in grid.items()}
     known = {place: round(dev, DIGITS) for place, dev in devs.items() if dev is not None}
     best = min(known, key=lambda place: (-known[place], place), default=(ABSENT, ABSENT))
-    through = {
-        place[axis]: row
-        for place, row in ((place, grid[place]) for place in sorted(grid))
-        if place[1 - axis] == best[1 - axis]
-    }
+    through = {place[axis]: grid[place] for place in sorted(grid) if place[1 - axis] == best[1 - axis]}
     through.pop(ABSENT, None)
     return known_points(through, through.values(), tasks)
-
-
-# --- figures of other papers ---------------------------------------------------------------------
 
 
 def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
@@ -256,8 +238,6 @@ def series_chart(spec: Compared, results: Results, choice: Choice) -> Chart:
     table = Table(spec.heading, 2, header, groups, notes, more)
     return Chart(panels, table, [*means, BARS])
 
-
-# --- dev scores over the updates -----------------------------------------------------------------
 
 HEADER = ["task", "method", "lr", "first", "half", "best", "at update", "last", "updates"]
 DEV_SCORES = (

@@ -16,7 +16,7 @@ from preprocess.split_scores import METRICS
 from preprocess.tasks import TASKS, own_task
 
 from ..run.experiment import ARROW, METRICS_OF_OLD, SELECTIONS
-from ..run.records import LOG, REASONS, read_records, results_file, run_folder, unpacked_classes
+from ..run.records import REASONS, read_records, results_file, unpacked_classes
 
 Run = dict[str, Any]  # a line of results.jsonl
 AnyRun = TypeVar("AnyRun")
@@ -69,16 +69,16 @@ CHECKS: dict[str, Callable[[Any], bool]] = {  # of the values that are not null;
 
 def damaged_key(run: Run) -> str | None:
     """Return the first key that lacks a value, or has one that would make a wrong number; None if all is well."""
-    done, key = run.get("status") == "done", ""
-    needed = (*IDENTITY, *(OUTCOME if done else ()))
-    if lacking := [key for key in needed if key not in run or (run[key] is None and key not in NULLABLE)]:
-        return lacking[0]
-    try:
-        for key, accepts in CHECKS.items():
+    done = run.get("status") == "done"
+    for key in (*IDENTITY, *(OUTCOME if done else ())):
+        if key not in run or (run[key] is None and key not in NULLABLE):
+            return key
+    for key, accepts in CHECKS.items():
+        try:
             if run.get(key) is not None and not accepts(run[key]):
                 return key
-    except (AttributeError, LookupError, TypeError, ValueError):
-        return key
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return key
     if run.get("pairs") is not None and run.get("metric") is not None:
         KNOWN.setdefault(run["task"], own_task(run["task"], run["pairs"], run["metric"]))
     known, scores = KNOWN.get(run["task"]), run.get("scores") or {}
@@ -108,13 +108,8 @@ class Results:
 
     @property
     def folder(self) -> Path:
-        """The folder from which the paths of predictions and logs lead."""
+        """The folder from which the paths of predictions lead."""
         return results_file(self.place).parent
-
-    def log(self, run: Run) -> Path | None:
-        """Return what fairseq-train printed, where the run has left it beside the results."""
-        log = run_folder(self.folder, run["run"]) / LOG
-        return log if file_within(self.folder, log) else None
 
 
 def file_within(folder: Path, path: Path) -> bool:
@@ -123,10 +118,7 @@ def file_within(folder: Path, path: Path) -> bool:
 
 
 def read_results(place: Path) -> Results:
-    """Return every run of ``place/results.jsonl``, or of the file itself.
-
-    Raises InputError where there are no runs, or a record is damaged.
-    """
+    """Return every run of ``place/results.jsonl``, or of the file itself; raise InputError for a damaged record."""
     path = results_file(place)
     for own in KNOWN.keys() - TASKS.keys():  # another place may have other data of the name
         del KNOWN[own]

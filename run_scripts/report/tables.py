@@ -1,7 +1,4 @@
-"""The tables of scores: IDPG's, those of other papers, and transfer; and the overview of all runs.
-
-All but the overview raise InputError as ``take_runs`` does.
-"""
+"""The tables of scores: IDPG's, those of other papers, and transfer; and the overview of all runs."""
 
 from __future__ import annotations
 
@@ -57,8 +54,6 @@ def group_of(names: list[str], kinds: list[str], lines: Mapping[str, list[str]],
     return [[*names, *([kind] if kinds else []), *cells, *last.get(kind, empty)] for kind, cells in lines.items()]
 
 
-# --- Tables 1, 3, 6 and 7 ------------------------------------------------------------------------
-
 RowOfK = tuple[int | None, str]  # K of few-shot runs, and row
 
 # Number -> title, and what tells whether a row that is not the paper's is shown.
@@ -82,19 +77,11 @@ def belongs_to(number: int) -> Callable[[Run], bool]:
 
 
 def score_table(
-    number: int,
-    results: Results,
-    choice: Choice,
-    significance: Sequence[str] = (),
-    test: str = "t",
-    over: str = "runs",
-    voting: bool = False,
+    number: int, results: Results, choice: Choice, significance: Sequence[str], test: str, over: str, voting: bool
 ) -> Table:
     """Return our score for each row and column; beside the paper's backbone, also its value and the difference.
 
-    Args:
-        significance: rows; each adds a column with the others' difference to it, and p of ``compare_rows``.
-        voting: whether to add a line with the scores of the seeds' votes.
+    Each row of ``significance`` adds a column with the others' difference to it, and p of ``compare_rows``.
     """
     tasks, ten = choice.shown_tasks, paper().tasks
     columns = [AVERAGE, VOTING] if number == 7 else [*tasks, AVERAGE]
@@ -130,11 +117,10 @@ def score_table(
         names = [str(k), name] if k else [name]
         groups.append(group_of(names, kinds, lines, ours=[column[k, name] for column in differences]))
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
-    family = "the column" if len(blocks) == 1 else "the column with the same K"
+    family = "the column" + " with the same K" * (len(blocks) > 1)
+    interval = f"; [ , ]: interval of {1 - LEVEL:.0%}" * (over in WITH_INTERVAL and test == "t")
+    explained = [DIFFERENCES.format(OVER[over], test_of(test, over), LEVEL, family) + interval] if significance else []
     printed_of = "" if not beside or set(tasks) == {*ten} else ", the paper's of its printed values"
-    explained = [DIFFERENCES.format(OVER[over], test_of(test, over), LEVEL, family)] if significance else []
-    if significance and over in WITH_INTERVAL and test == "t":
-        explained[0] += f"; [ , ]: interval of {1 - LEVEL:.0%}"
     explained += [f"Avg: mean of {', '.join(tasks)}{printed_of}; {MISSING}: no finished run, so no average either"]
     explained += [] if beside else [LEFT_OUT]
     warned = in_one_line([*warnings(scope, rows), *votes.notes])
@@ -193,8 +179,6 @@ def comparison_table(
     return Table("A family of comparisons", 2, header, groups, notes, more)
 
 
-# --- tables and figures of other papers: our scores by their metric, beside their values ---------
-
 CHOSEN_BY = (
     "at the learning rate with the best mean dev score by the same metric; checkpoints by each task's own metric"
 )
@@ -208,10 +192,8 @@ def find_runs(
     of_rows = [run for run in _by_metric(spec, results) if not spec.rows or spec.parts(run["row"])]
     silent = [run for run in of_rows if run["test"] is None and has_finished(run)]
     if silent and len(silent) == sum(map(has_finished, of_rows)):
-        raise InputError(
-            f"{results.place}: its records do not say {', '.join(sorted(set(spec.metrics.values())))}: they are of an "
-            "earlier version, sweep into another folder"
-        )
+        metrics = ", ".join(sorted(set(spec.metrics.values())))
+        raise InputError(f"{results.place}: its records, of an earlier version, lack {metrics}: sweep elsewhere anew")
     scored = tuple(run for run in of_rows if run not in silent)
     printed = [row for block in spec.blocks.values() for row in block]
     scope = take_runs(Results(results.place, scored), replace(choice, tasks=columns), (spec.k,), printed=printed)
@@ -258,8 +240,6 @@ def compared_table(spec: Compared, results: Results, choice: Choice) -> Table:
     return Table(spec.heading, 1 + len(kinds), ["method", *kinds, *columns, *extra], groups, notes, more)
 
 
-# --- transfer: models of one task on another, as they are or trained on K of its examples -----------
-
 HEADER = ["transfer", "K", "method", "test", "accuracy", "macro F1", "mean of both", "lr"]
 WITHOUT_K = (
     "K -: the model as it is, at the learning rate with the best mean dev score on the task that it was trained on"
@@ -294,10 +274,7 @@ def transfer_table(results: Results, choice: Choice) -> Table:
     """Return a line for each pair of tasks, K and row."""
     runs = [run for run in answers(results) if not choice.tasks or {*run["task"].split(ARROW)} <= {*choice.tasks}]
     if not any(map(has_finished, runs)):
-        raise InputError(
-            f"{results.place} holds no model that answered another task{choice.with_options}: run a sweep with "
-            "--eval-tasks first"
-        )
+        raise InputError(f"{results.place} has no answers to other tasks{choice.with_options}: sweep with --eval-tasks")
     pairs, ks = tuple(dict.fromkeys(run["task"] for run in runs)), {run["k"] for run in runs}
     scope = take_runs(Results(results.place, tuple(runs)), replace(choice, tasks=pairs), ks)
     rows = scope.rows("k", "row")
@@ -324,8 +301,6 @@ def _transferred(score: Score | None, scope: Scope) -> list[str]:
     return [seeds_text(score, scope.seeds), *map(score_text, means), f"{score.lr:g}"]
 
 
-# --- all runs ------------------------------------------------------------------------------------
-
 LISTED = {  # key of a run -> column that lists its values
     "task": "tasks",
     "position": "positions",
@@ -338,6 +313,11 @@ LISTED = {  # key of a run -> column that lists its values
 
 def overview(results: Results) -> Table:
     """Return a line for each setting, K, selection, backbone and row."""
+
+    def ended(runs: Collection[Run]) -> tuple[int, int]:
+        done = sum(map(has_finished, runs))
+        return done, len(runs) - done
+
     runs = (*results.runs, *results.supplementary)
     header = ["setting", "K", "selection", "backbone", "row", *LISTED.values(), "finished", "failed"]
     lines = []
@@ -347,16 +327,10 @@ def overview(results: Results) -> Table:
         names = [setting, NOTHING if k is None else str(k), selection, backbone, row]
         values = [sorted({run[key] for run in group if run.get(key) is not None}) for key in LISTED]
         texts = [", ".join(f"{each:g}" if isinstance(each, float) else str(each) for each in of) for of in values]
-        lines.append([*names, *(text or NOTHING for text in texts), *map(str, _ended(group))])
+        lines.append([*names, *(text or NOTHING for text in texts), *map(str, ended(group))])
     errors = Counter(run.get("error") or run.get("reason") or "no message" for run in runs if not has_finished(run))
     rows = ", ".join(dict.fromkeys(run["row"] for run in results.supplementary))
     notes = [f"{len(results.supplementary)} of supplementary training, which are of no table: {rows}"] if rows else []
     notes += [f"{count} failed: {error}" for error, count in errors.most_common()]
-    title = "{}: {} runs, {} finished, {} failed".format(results.place, len(runs), *_ended(runs))
+    title = "{}: {} runs, {} finished, {} failed".format(results.place, len(runs), *ended(runs))
     return Table(title, len(header) - 2, header, [[line] for line in lines], notes[:3], notes[3:])
-
-
-def _ended(runs: Collection[Run]) -> tuple[int, int]:
-    """Return the numbers of finished and of failed runs."""
-    done = sum(map(has_finished, runs))
-    return done, len(runs) - done

@@ -122,10 +122,7 @@ def selection_options(experiment: Experiment) -> list[str]:
         metric = "accuracy" if metric == "acc_and_f1" else metric
     chosen = option_value(experiment, "--best-checkpoint-metric")
     if chosen in LOSSES:
-        raise InputError(
-            f"--best-checkpoint-metric {chosen}: the lowest is best, and {experiment.task} keeps the checkpoint with "
-            f"the highest {metric}: leave it out, or name another score"
-        )
+        raise InputError(f"--best-checkpoint-metric {chosen}: its lowest value is best: name a score, or leave it out")
     return ["--best-checkpoint-metric", metric, "--maximize-best-checkpoint-metric"]
 
 
@@ -152,9 +149,7 @@ def schedule_options(experiment: Experiment, splits: Splits) -> list[str]:
     ]
     scheduler = option_value(experiment, "--lr-scheduler") or DECAY
     if scheduler != DECAY and experiment.warm_up is not None:
-        raise InputError(
-            f"warm_up {experiment.warm_up} is for --lr-scheduler {DECAY}, not {scheduler}: leave one of them out"
-        )
+        raise InputError(f"warm_up {experiment.warm_up} needs --lr-scheduler {DECAY}, not {scheduler}: leave one out")
     if scheduler != DECAY or not trains_whole_model(experiment) and experiment.warm_up is None:
         return [*options, "--lr-scheduler", "fixed"]
     rising = WARM_UP if experiment.warm_up is None else experiment.warm_up

@@ -40,10 +40,7 @@ GPU_NAME = re.compile(r"total memory = [\d.]+ GB ; name = (.*?) *$", re.MULTILIN
 
 
 def train(command: list[str], log: Path, echo: bool) -> None:
-    """Run ``fairseq-train ARGUMENTS``; append its output to ``log``, and with ``echo`` print it too.
-
-    Raises InputError with its last line where it fails.
-    """
+    """Run ``fairseq-train ARGUMENTS``; append its output to ``log``, and with ``echo`` print it too."""
     begin = time.monotonic()
 
     def said(line: str) -> str:
@@ -72,20 +69,11 @@ def as_read(line: str) -> str:
 def run_child(
     command: Sequence[str], log: IO[str], on_line: Callable[[str], str], folder: Path | None = None
 ) -> tuple[int, str]:
-    """Run a child that ends with this process, and return its status and last line.
-
-    ``log`` gets what ``on_line`` makes of its lines, as they come.
-    """
-    child = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=child_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        close_fds=False,  # it inherits our locks, so that others wait for it even where it is an orphan
-    )
+    """Run a child that ends with this process; return its status and last line. ``log`` gets ``on_line(line)``."""
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    streams |= {"encoding": "utf-8", "errors": "replace"}
+    # It inherits our locks, so that others wait for it even where it is an orphan.
+    child = subprocess.Popen(command, cwd=folder, env=child_environment(), close_fds=False, **streams)
     assert child.stdout is not None
     last = "no output"
     try:
@@ -95,17 +83,13 @@ def run_child(
             last = line.strip() if line.strip() and not line.startswith("===") else last
         return child.wait(), last
     finally:
-        stop(child)
-
-
-def stop(child: subprocess.Popen) -> None:
-    if child.poll() is None:
-        child.terminate()
-        try:
-            child.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        if child.poll() is None:
+            child.terminate()
+            try:
+                child.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
 
 
 def child_environment() -> dict[str, str]:

@@ -93,10 +93,9 @@ def check_from_file(name: str, value: Any, where: str) -> None:
     option_like = isinstance(value, str) and value.startswith("-") and value[1:2].strip() and not numbers
     if option not in RESERVED and (text and option not in READ_HERE or option_like):
         near = "" if option in declared_types() else did_you_mean(option, declared_types())
-        raise InputError(
-            f"{where}: {option} {value!r}: {near}a file gives numbers, choices, and what the plugin reads; another "
-            f"text could name a place to write: leave it out, or give --set options.{name}=VALUE"
-        )
+        allowed = "a file gives numbers, choices, and what the plugin reads"
+        remedy = f"leave it out, or give --set options.{name}=VALUE"
+        raise InputError(f"{where}: {option} {value!r}: {near}{allowed}: {remedy}")
 
 
 def is_numbers(value: Any) -> bool:

@@ -93,10 +93,7 @@ def check(experiments: Iterable[Experiment]) -> None:
 
 
 def check_folder(option: str, task: Task, folder: DataFolder) -> None:
-    """Raise InputError unless a folder has the name of the task, if it records one, and its labels or those of --efl.
-
-    Scores on another task's folder would be reported as scores of this task.
-    """
+    """Raise InputError unless a folder has the name of the task, if it records one, and its labels, or --efl's."""
     recorded = preprocess_facts(str(folder.path)).task
     if recorded is not None and known_task(task.name) and recorded.lower() != task.name.lower():
         remedy = f"name a folder of {task.name}, or make it with python -m preprocess {task.name}"
@@ -105,10 +102,9 @@ def check_folder(option: str, task: Task, folder: DataFolder) -> None:
     labels = [ENTAILED, NOT_ENTAILED] if pairs and not task.pairs else list(task.labels)  # --efl makes pairs
     if sorted(folder.label_names) != sorted(labels) or task.pairs > pairs:
         texts = "pairs" if pairs else "single sentences"
-        raise InputError(
-            f"{option} {folder.path} has {texts} with {listed(folder.label_names) or 'scores'} for labels, and "
-            f"{task.name} {listed(labels) or 'scores'}: name a folder of {task.name}"
-        )
+        given, known = (listed(names) or "scores" for names in (folder.label_names, labels))
+        wrong = f"{option} {folder.path} has {texts} with {given} for labels, and {task.name} {known}"
+        raise InputError(f"{wrong}: name a folder of {task.name}")
 
 
 def facts_of(folder: DataFolder) -> Record:

@@ -94,15 +94,11 @@ class LocalJob:
         self.log = request.folder / "job.log"
         request.folder.mkdir(parents=True, exist_ok=True)
         write_text(request.folder / EXPERIMENT, request.experiment.to_json())
-        words = [str(request.results), request.run, *(["--keep-whole-model"] if request.keep_whole_model else [])]
+        words = [str(request.results), request.run, *["--keep-whole-model"] * request.keep_whole_model]
+        command = [sys.executable, "-m", module("run_scripts.run.perform"), *words]
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module("run_scripts.run.perform"), *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**child_environment(), **place},
-            )
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+            self.process = subprocess.Popen(command, env={**child_environment(), **place}, **streams)
 
     def done(self) -> bool:
         return self.process.poll() is not None
@@ -251,11 +247,7 @@ class Stage:
         self.failed = self.diverged = 0  # diverged: in this sweep or an earlier one
 
     def finish(self) -> int:
-        """Keep the cluster busy until every run has ended; return how many failed, besides those ``diverged``.
-
-        Records are appended in the order in which runs end. A failed run goes to the end of the queue once, unless it
-        would fail again: it has diverged, or lacks memory.
-        """
+        """Keep the cluster busy until every run has ended; return how many failed, besides those ``diverged``."""
         done = len(self.runs) - len(self.queue)
         self.bar = tqdm(total=len(self.runs), initial=done, bar_format=BAR, desc=f"{done} done", dynamic_ncols=True)
         for record in read_records(self.results):

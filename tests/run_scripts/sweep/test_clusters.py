@@ -97,7 +97,7 @@ def test_settings_of_slurm_are_checked_without_it(monkeypatch, capsys):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(SystemExit):
         parser().parse_args(["smoke.yaml", "--cluster", "slurm", "--slurm", "time=5", "timme=5", "--dry-run"])
-    assert "argument --slurm: timme: did you mean time?" in capsys.readouterr().err
+    assert "argument --slurm: timme is unknown: did you mean time?" in capsys.readouterr().err
     assert slurm_parameters(["timeout_min=5", "nodes=1"])["time"] == 5
 
 

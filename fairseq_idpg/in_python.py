@@ -178,7 +178,7 @@ def hold_out(records: list[Record], share: float, by_label: bool) -> tuple[list[
         ranked = sorted({key for key in keys if key[0] == each})
         held.update(ranked[: min(math.ceil(share * len(ranked)), len(ranked) - 1)])
     if not held:
-        raise refused("validation", f"is {share}: give a share below 1 of enough different texts, or examples")
+        raise refused("validation", f"is {share}: give a share between 0 and 1 that holds out a text, or examples")
     left = [record for record, key in zip(records, keys) if key not in held]
     return left, [record for record, key in zip(records, keys) if key in held]
 
@@ -199,7 +199,7 @@ def write_data(splits: dict[str, list[Record]], folder: Path, regression: bool |
         except InputError as error:
             argument = "validation" if os.path.join(raw, "valid.jsonl") in str(error) else "examples"
             # an example has no line, and what validates may have been taken out of them
-            problem = re.sub(rf"{raw}/.*?line [0-9]+: ", "", str(error))
+            problem = re.sub(rf"{re.escape(raw)}/(\w+\.jsonl line [0-9]+: )?", "", str(error))
             raise refused(argument, f"cannot be encoded: {problem}") from None
 
 

@@ -78,8 +78,13 @@ class Settings:
 SIZES: dict[str, Settings] = {
     "tiny": Settings(layers=2, width=32, ffn=64, heads=4),  # to try something out
     "small": Settings(),
+    "roberta-base": Settings(layers=12, width=768, ffn=3072, heads=12),
     "roberta-large": Settings(layers=24, width=1024, ffn=4096, heads=16),
+    # the sizes of XLM-R XL and XXL, with RoBERTa's dictionary and its norms after the sublayers
+    "roberta-3b": Settings(layers=36, width=2560, ffn=10240, heads=32),
+    "roberta-10b": Settings(layers=48, width=4096, ffn=16384, heads=32),
 }
+MEASURED = ("roberta-base", "roberta-large", "roberta-3b", "roberta-10b")  # by memory.py
 NUMBERS = {
     "layers": "layers of the encoder",
     "width": "width of the encoder",

@@ -21,7 +21,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from common import ROOT, check_device, child_environment, write_json
+from common import MEASURED, ROOT, check_device, child_environment, write_json
 from step_time import find_cases, installed, make_blocks
 
 from preprocess.build import installed_versions
@@ -89,6 +89,8 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
             for number, block in enumerate(make_blocks(cases), 1):
                 named = [*command, "--cases", *(case.name for case in block)]
                 parts.append(Part(f"{name}-{number}", kind, named))
+        for each in ([size] if tiny else MEASURED) if kind == "sizes" else ():
+            parts.append(Part(f"memory-{each}", kind, ["benchmarks/memory.py", "--device", device, "--sizes", each]))
     return parts
 
 

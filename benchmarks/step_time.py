@@ -96,8 +96,12 @@ class Case:
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # preset -> ending of the name -> what is different
     "m-idpg-phm": {"-cached": {"cached": True}, "-grouped": {"grouped": True}, "-checkpointed": {"checkpointed": True}},
     "fine-tuning": {"-checkpointed": {"checkpointed": True}},
-    # without dropout it stands beside cached states
-    "prompt-tuning": {"-grouped": {"grouped": True}, "-no-dropout": {"dropout": False, "group": LATE}},
+    "lora": {"-checkpointed": {"checkpointed": True}},
+    "prompt-tuning": {
+        "-grouped": {"grouped": True},
+        "-checkpointed": {"checkpointed": True},
+        "-no-dropout": {"dropout": False, "group": LATE},  # it stands beside cached states
+    },
 }
 LATE_VARIANTS = {"-cached-states": {"cached_states": True, "dropout": False}}  # of every late preset
 # MAKER-KIND of other libraries -> the presets that it stands beside; the sizes are those of the first

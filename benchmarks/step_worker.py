@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, partialmethod
 from itertools import cycle
@@ -70,18 +70,38 @@ def prompted(tokens: Tensor, length: int) -> Tensor:
 
 
 def repeated_draws() -> Any:
-    """Return a context in which PERIOD numbers of a larger tensor are drawn and repeated.
+    """Return a context in which PERIOD numbers of a larger tensor are drawn and repeated, where the tensor is.
 
     fairseq draws RoBERTa's weights on the CPU, three times. At its large size that takes longer than many GPU steps.
     """
 
     def repeated(tensor: Tensor, draw: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
         count = tensor.numel()
+        if tensor.is_meta:  # there are no numbers
+            return tensor
         numbers = draw(tensor.new_empty(min(PERIOD, count)), *args, **options)
         return tensor.copy_(numbers.repeat(-(-count // PERIOD))[:count].view(tensor.shape))
 
     draws: dict[str, Any] = {name: partialmethod(repeated, getattr(Tensor, name)) for name in ("normal_", "uniform_")}
-    return patch.multiple(Tensor, **draws)
+    return patch.multiple(Tensor, cpu=lambda tensor: tensor, **draws)
+
+
+@contextmanager
+def as_computed(settings: Settings) -> Iterator[None]:
+    """Make weights on the device in their precision, so that they are nowhere in float32.
+
+    On a CPU they are drawn in float32 first, which gives the same values in each precision.
+    """
+    if settings.device == "cpu":
+        yield
+        return
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, settings.dtype))
+    try:
+        with torch.device(settings.device):
+            yield
+    finally:
+        torch.set_default_dtype(usual)
 
 
 @cache
@@ -123,7 +143,9 @@ def _method(case: Case, settings: Settings) -> Built:
 
     dropout = {} if case.dropout else {"dropout": 0.0, "attention_dropout": 0.0}
     args = _options(case.what, settings, checkpoint_activations=case.checkpointed, gpu_graphs="auto", **dropout)
-    model = RobertaIDPGModel(args, OpenRobertaEncoder(args, word_dictionary()))
+    with as_computed(settings):
+        encoder = OpenRobertaEncoder(args, word_dictionary())
+    model = RobertaIDPGModel(args, encoder)
     model.register_classification_head(HEAD, num_classes=2)
     model.backbone_loaded = True  # a random one
     word_vectors = model.method is not None and model.method.representation == GLOVE
@@ -147,7 +169,8 @@ def _floor(case: Case, settings: Settings) -> Built:
     from fairseq.models.roberta.model import RobertaEncoder, RobertaModel
 
     args = _options("head-only", settings)
-    model = RobertaModel(args, RobertaEncoder(args, word_dictionary()))
+    with as_computed(settings):
+        model = RobertaModel(args, RobertaEncoder(args, word_dictionary()))
     model.requires_grad_(False)
     model.register_classification_head(HEAD, num_classes=2)
     words = model.encoder.sentence_encoder.embed_tokens
@@ -232,7 +255,7 @@ class Steps:
         drawn = batches(settings, case.grouped)
         self.place, self.cuda = settings.device, settings.device == "cuda"
         self.dtype, self.clock = getattr(torch, settings.dtype), CLOCKS[settings.clock]
-        with repeated_draws() if self.cuda else nullcontext():
+        with nullcontext() if settings.device == "cpu" else repeated_draws():
             self.model, arguments, self.logits = build(case, settings)
         self.model.to(self.dtype).to(self.place).train()
         self.batches = [(self.placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in drawn]
@@ -272,13 +295,14 @@ class Steps:
         """Return the MiB that autograd keeps between a forward and a backward pass, besides the model and the batch."""
         arguments, labels = self.batches[0]
         batch = [value for value in (*arguments.values(), labels) if isinstance(value, Tensor)]
-        known = {t.untyped_storage().data_ptr() for t in (*self.model.parameters(), *self.model.buffers(), *batch)}
+        # a storage by its own address: on the meta device that of its numbers is always 0
+        known = {t.untyped_storage()._cdata for t in (*self.model.parameters(), *self.model.buffers(), *batch)}
         storages: dict[int, torch.UntypedStorage] = {}
 
         def keep(tensor: Tensor) -> None:
             # None goes to autograd: an output that its graph held would stay in memory, and in the peak
             storage = tensor.untyped_storage()  # the whole of it: a view keeps what it looks at
-            storages[storage.data_ptr()] = storage
+            storages[storage._cdata] = storage
 
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: nothing):
             self.loss(arguments, labels)

@@ -77,6 +77,29 @@ def test_variants_are_what_their_names_say():
     assert given["lpt-naive-cached-states"] - given["lpt-naive"] == {"states"}
 
 
+def test_memory_by_calculation_is_what_a_step_takes(benchmark, tmp_path):
+    """What the meta device counts is what a CPU's tensors hold; without drawn masks, also what autograd keeps."""
+    said = benchmark("memory", "--sizes", "tiny", "--json", tmp_path / "figures.json")
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    size = replace(import_module("common").SIZES["tiny"], batch=8, length=128, length_spread=0.0, dtype="bfloat16")
+    for name in ("lora-checkpointed", "prompt-tuning-checkpointed"):
+        steps = import_module("step_worker").Steps(
+            *import_module("step_time").find_cases([name]), replace(size, steps=1)
+        )
+        steps.step()
+        adam = steps.optimizer.optimizer.fp32_optimizer.optimizer
+        copies, states = adam.param_groups[0]["params"], adam.state.values()
+        trained = [p for p in steps.model.parameters() if p.requires_grad]
+        moments = [state[moment] for state in states for moment in ("exp_avg", "exp_avg_sq")]
+        held = {"weights": steps.model.parameters(), "gradients": [p.grad for p in (*trained, *copies)]}
+        held["optimizer"] = [*copies, *moments]
+        found = {part: figures[f"tiny {name}"][part] * 2**30 for part in (*held, "kept")}
+        assert all(found[part] == sum(t.nbytes for t in tensors) for part, tensors in held.items())
+        most = 1 if "lora" in name else 1.2  # the embedding's dropout keeps two bytes a number, not one
+        assert 1 <= found["kept"] / (steps.built["kept_mib"] * 2**20) <= most
+        assert re.search(rf"^tiny +{name} +{figures[f'tiny {name}']['weights']:.3f} ", said, re.MULTILINE)
+
+
 def test_scaling(benchmark, tmp_path):
     file, axes = tmp_path / "figures.json", ["--axes", "layers=1,2", "batch=4"]
     figure = tmp_path / "figure.svg"
@@ -177,6 +200,7 @@ def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     done = gpu(*words, **usual)
     assert done.returncode == 0, done.stdout + done.stderr
     parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
+    assert parts["memory-tiny"]["said"]
     assert parts["agree-float32-1"]["found"]["lora"] == {"loss": 0.0, "gradient": 0.0}
     other = f"lora ({SCRIPTS.parent.name})"  # --against: the case of the other checkout is measured beside
     assert {"lora", other} == parts["steps-bfloat16-1"]["found"].keys()

@@ -9,6 +9,8 @@ import torch
 from fairseq import utils
 from fairseq.modules import gelu as stock_gelu
 from fairseq.optim import FP16Optimizer
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from fairseq_idpg.backbone.encoder import gelu
 from fairseq_idpg.methods.registry import PRESETS
@@ -109,6 +111,39 @@ def test_a_nan_loss_with_a_loss_scale_is_skipped_and_training_goes_on(place, com
         assert is_skipped(trainer, samples)
     assert same(all_of(trainer)[:2], before[:2]) and trainer.optimizer.scaler.loss_scale == scale / 2
     assert step(trainer, samples)["loss"] > 0 and not same(all_of(trainer)[:2], before[:2])
+
+
+class Made(TorchDispatchMode):
+    """Collects the shapes of the float32 tensors that operations make, those of the backward pass too."""
+
+    def __init__(self):
+        super().__init__()
+        self.shapes = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        self.shapes |= {leaf.shape for leaf in tree_leaves(result) if getattr(leaf, "dtype", None) == torch.float32}
+        return result
+
+
+@pytest.mark.parametrize("more", [{}, {"memory_efficient_bf16": True}], ids=["", "memory-efficient"])
+@pytest.mark.parametrize("preset", ["prompt-tuning", "m-idpg-phm", "lora"])
+def test_frozen_weights_cost_two_bytes_a_number(place, preset, more):
+    """They have no float32 copy, not for a moment, no gradient, and no state of the optimizer."""
+    trainer = started(place, common={**BF16, **more}, checkpoint_activations=True, **CASES[preset])
+    weights = list(trainer.model.parameters())
+    frozen, trained = ([p for p in weights if p.requires_grad is wanted] for wanted in (False, True))
+    samples = batch(trainer)
+    with Made() as made:  # the optimizer, too, is made in the first step
+        for _ in range(2):
+            step(trainer, samples)
+    assert {p.dtype for p in frozen} == {torch.bfloat16} and all(p.grad is None for p in frozen)
+    assert not {p.shape for p in frozen if p.dim() > 1} & (made.shapes - {p.shape for p in trained})
+    inner = trainer.optimizer.optimizer
+    held = [p for group in inner.param_groups for p in group["params"]]
+    moments = [state[name] for state in inner.state.values() for name in ("exp_avg", "exp_avg_sq")]
+    numbers = sum(p.numel() for p in trained)
+    assert [sum(t.numel() for t in tensors) for tensors in (held, moments)] == [numbers, 2 * numbers]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -18,9 +18,6 @@ README = Path(__file__).with_name("README.md")
 CONVERT = ["transformers"]
 SWEEPS = ["matplotlib", "pydantic", "pyyaml", "submitit", "tabulate"]
 SERVE = ["prometheus-client", "starlette", "uvicorn"]
-ONNX = ["onnx", "onnxruntime", "onnxscript"]  # torch's exporter needs the last
-DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets>=4", "huggingface_hub"]}
-TRACKING = ["tensorboardX", "wandb"]  # of fairseq-train's --tensorboard-logdir and --wandb-project
 
 BESIDE = ("preprocess", "checkpoints", "run_scripts")  # in the repository; checkpoints has no __init__.py
 WITHIN = "" if {"editable_wheel", "develop"} & {*sys.argv} else "fairseq_idpg."
@@ -113,10 +110,10 @@ setup(
     extras_require={
         "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "pyarrow", *SWEEPS, *CONVERT, *SERVE],
         "quickstart": CONVERT,
-        "onnx": ONNX,
+        "onnx": ["onnx", "onnxruntime", "onnxscript"],  # torch's exporter needs the last
         "serve": SERVE,
         "sweeps": SWEEPS,
-        "tracking": TRACKING,
-        **DATA,
+        "tracking": ["tensorboardX", "wandb"],  # of fairseq-train's --tensorboard-logdir and --wandb-project
+        **{"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets>=4", "huggingface_hub"]},
     },
 )

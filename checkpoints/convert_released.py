@@ -67,16 +67,16 @@ STRAY = ".middle_layer_norm."  # of an adapter variant; in every released file
 SHARING = {"shared": "S", "layerb": "M", "none": "L"}
 SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
 RATES = ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout")
-GENERATOR_DROPOUT = 0.1  # hard-coded there
 NOWHERE = 25  # the first layer that gets prompts or adapters: behind the 24 of RoBERTa-large
 # their options without an equal here, and the only value that converts
 UNSUPPORTED = {"lphm": None, "lstm": False, "sbert": False, "reparameterization": "None"}
 
 Tensors = Mapping[str, Tensor]
 Options = Mapping[str, Any]
-
-
-# --- options -------------------------------------------------------------------------------------
+FACTORS = {  # of a PHM layer, theirs: ours
+    **{"generation_shared_w1": "down_a", "generation_dense_w": "down_b"},
+    **{"generation_shared_w2": "up_a", "generation_out_proj_w": "up_b"},
+}
 
 
 def our_options(args: Options) -> dict[str, Any]:
@@ -109,11 +109,9 @@ def _adapter_options(args: Options) -> dict[str, Any]:
     if args.get("add_suffix") or arch not in ("houlsby", "compacter"):
         beside = " beside prompts" if args.get("add_suffix") else ""
         raise ValueError(f"trained with --adapter-arch {arch}{beside}, which has no equal here")
-    ours = {"adapter_hidden_size": args["adapter_bottleneck_dim"], "adapter_dropout": args["dropout"]}
-    return {
-        **ours,
-        **({"method": "adapter"} if arch == "houlsby" else {"method": arch, "compacter_n": args["compacter_n"]}),
-    }
+    sizes = {"adapter_hidden_size": args["adapter_bottleneck_dim"], "adapter_dropout": args["dropout"]}
+    kind = {"method": "adapter"} if arch == "houlsby" else {"method": arch, "compacter_n": args["compacter_n"]}
+    return {**sizes, **kind}
 
 
 def _generator_options(args: Options, everywhere: bool) -> dict[str, Any]:
@@ -125,7 +123,7 @@ def _generator_options(args: Options, everywhere: bool) -> dict[str, Any]:
         "method": f"{'m' if everywhere else 's'}-idpg-{kind}",
         "generator_hidden_size": args["phm_bottleneck_dim"],
         "generator_sharing": SHARING[args["middle_prompt_mode"]] if everywhere else "M",
-        "generator_dropout": GENERATOR_DROPOUT,
+        "generator_dropout": 0.1,  # hard-coded there
         "representation": "glove" if glove else "previous-layer" if args["middle_previous"] else "backbone",
         "generator_residual": bool(args.get("generator_residual")),
         "generator_layer_norm": bool(args.get("generator_layer_norm")),
@@ -135,9 +133,6 @@ def _generator_options(args: Options, everywhere: bool) -> dict[str, Any]:
     if glove:  # the width stands in the file's name: glove.6B.300d.txt
         ours["representation_width"] = int(re.findall(r"(\d+)d", Path(glove).name)[-1])
     return {**ours, "phm_n": args["generation_quaternions"], "phm_shared_a": "false"} if phm else ours
-
-
-# --- tensors -------------------------------------------------------------------------------------
 
 
 def _rows(table: Tensor, options: Options) -> Tensor:
@@ -164,14 +159,6 @@ def dense_generator(flat: Tensors, options: Options) -> dict[str, Tensor]:
         "bias": _rows(flat[next(name for name in biases if name in flat)], options),
         **_layer_norms(flat, options),
     }
-
-
-FACTORS = {  # theirs: ours
-    "generation_shared_w1": "down_a",
-    "generation_dense_w": "down_b",
-    "generation_shared_w2": "up_a",
-    "generation_out_proj_w": "up_b",
-}
 
 
 def phm_generator(flat: Tensors, options: Options) -> dict[str, Tensor]:

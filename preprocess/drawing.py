@@ -28,6 +28,7 @@ LABEL = 5.5  # points: the size of labels beside points
 ANGLES = np.radians((0, 30, -30, 60, -60, 180, 150, -150, 120, -120, 90, -90))  # of labels to points, best first
 TOWARDS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 LEADER = {"arrowstyle": "-", "linewidth": 0.3, "shrinkA": 0, "shrinkB": 2}  # line to a label that is further off
+ERROR_BAR = {"elinewidth": 0.5, "capsize": 1.2, "capthick": 0.5}
 LABELLED = 14  # lines of a legend in an empty cell, at most
 DODGE = 2.0  # points between the error bars of two rows at one place
 STYLE: dict[Any, Any] = {
@@ -167,26 +168,16 @@ def _paint(axes: Any, panel: Panel) -> list[Any]:
     drawn = []
     for number, series in enumerate(panel.series):
         x, y, std = zip(*series.points)
-        colour = COLOURS[series.style % len(COLOURS)]
         # Side by side where error bars would cover each other, ours and the paper's at one place.
         aside = 3 * DODGE if panel.groups else 0 if panel.log or not any(std) else DODGE
         place, last = (series.style, panel.series[-1].style) if panel.groups else (number, len(panel.series) - 1)
         shift = ScaledTranslation(aside * (place - last / 2) / 72, 0, axes.figure.dpi_scale_trans)
-        bars = axes.errorbar(
-            x,
-            y,
-            [each or 0 for each in std] if any(std) else None,
-            label=series.label or "_",  # which matplotlib leaves out of legends
-            linestyle="" if len(x) == 1 or panel.groups else "--" if series.dashed else "-",
-            color=colour,
-            elinewidth=0.5,
-            capsize=1.2,
-            capthick=0.5,
-            markevery=max(1, len(x) // 12),
-            marker=MARKERS[series.style % len(MARKERS)],
-            markerfacecolor="none" if series.of_paper else colour,
-            markersize=6 if series.of_paper else 3.5,
-        )
+        line = "" if len(x) == 1 or panel.groups else "--" if series.dashed else "-"
+        look: dict[str, Any] = {"linestyle": line, "color": COLOURS[series.style % len(COLOURS)]}
+        look |= {"marker": MARKERS[series.style % len(MARKERS)], "markevery": max(1, len(x) // 12)}
+        look |= {"markerfacecolor": "none", "markersize": 6} if series.of_paper else {}
+        look["label"] = series.label or "_"  # which matplotlib leaves out of legends
+        bars = axes.errorbar(x, y, [each or 0 for each in std] if any(std) else None, **ERROR_BAR, **look)
         for artist in bars.get_children():  # now that the limits of the axes know where it is
             artist.set_transform(axes.transData + shift)
         drawn.append(bars[0])

@@ -43,7 +43,7 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
     valid, rest = order[:dev], order[dev:]
     if dev >= count or (not per_class and k > len(rest)):
         what = "examples" if questions is None else "questions"
-        raise InputError(f"--k {k} --dev {dev}: {data.path} has {count} training {what}, and draws {count} at most")
+        raise InputError(f"--k {k} --dev {dev}: {data.path} has {count} training {what}: together {count} at most")
     if questions is not None:
         return rows_of(questions, rest[:k]), rows_of(questions, valid)
     if not per_class:

@@ -9,7 +9,6 @@ import struct
 from contextlib import AbstractContextManager
 from pathlib import Path
 from tokenize import TokenError
-from types import TracebackType
 
 import numpy as np
 
@@ -38,7 +37,7 @@ class IndexedWriter(AbstractContextManager["IndexedWriter"]):
         self._bin.write(ids.astype(self.dtype).tobytes())
         self.lengths.append(np.asarray(lengths, dtype=np.int32))
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type | None, *_: object) -> None:
         self._bin.close()
         if kind is not None:
             return

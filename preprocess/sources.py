@@ -58,10 +58,12 @@ class Source:
         assert self._open is not None
         try:
             with self._open() as stream:
-                # some whole lines at a time
-                while raw := stream.read(BLOCK) + (rest := stream.readline(LONGEST)):
+                while raw := stream.read(BLOCK):
+                    # up to the end of a line; of standard input, the next one may not have come yet
+                    rest = b"" if raw.endswith(b"\n") else stream.readline(LONGEST)
                     if len(rest) == LONGEST:
                         raise too_long(self.name, number + raw.count(b"\n") + 1)
+                    raw += rest
                     digest.update(raw)
                     lines = self._decode(raw, number).removesuffix("\n").split("\n")
                     if number == 0 and len(lines) == 1 and "\r" in lines[0].rstrip("\r") and not self.one_text:

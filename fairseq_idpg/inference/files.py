@@ -50,7 +50,12 @@ class StandardInput:
 
     def read(self, size: int) -> bytes:
         stream: Any = sys.stdin.buffer
-        data = stream.read1(size)
+        return self._counted(stream.read1(size))
+
+    def readline(self, size: int) -> bytes:
+        return self._counted(sys.stdin.buffer.readline(size))
+
+    def _counted(self, data: bytes) -> bytes:
         self.lines += data.count(b"\n")
         return data
 

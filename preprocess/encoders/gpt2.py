@@ -70,11 +70,9 @@ class GPT2Encoder(ByteLevel):
         self.tokenizer.decoder = decoders.ByteLevel()
         if any(pieces[piece] != number for piece, number in numbers.items()):
             self.variant = "pieces as numbered by convert_hf.py"
-        # by the number of a piece: its id in the dictionary, its length in bytes
-        count = max(numbers.values()) + 1
-        self.numbers = np.asarray([self.ids.get(str(number), -1) for number in range(count)], ID)
-        self.bytes = np.zeros(count, int)
-        self.bytes[list(numbers.values())] = [len(piece) for piece in numbers]
+        # by the number of a piece, the bytes of its id in the dictionary
+        known = ((number, self.ids.get(str(number))) for number in numbers.values())
+        self.numbers = {number: np.asarray(i, ID).tobytes() for number, i in known if i is not None}
         self.known = {"": END}  # ids of words met before; the empty word ends a sentence
 
     def encode_joined(self, lines: list[str]) -> np.ndarray:
@@ -84,22 +82,13 @@ class GPT2Encoder(ByteLevel):
             words.append("")
         if len(self.known) > CACHED_WORDS:
             self.known = {"": END}
-        self._learn(list(set(words).difference(self.known)))
+        new = list(set(words).difference(self.known))
+        for word, encoded in zip(new, self.tokenizer.encode_batch_fast(new, add_special_tokens=False)):
+            try:
+                self.known[word] = b"".join([self.numbers[piece] for piece in encoded.ids])
+            except KeyError as error:
+                raise self.lacks(str(error), word) from None
         return np.frombuffer(b"".join(map(self.known.__getitem__, words)), ID)
-
-    def _learn(self, words: list[str]) -> None:
-        """Merge words not met before in one call of the library, which does not say where a word ends."""
-        encoded = self.tokenizer.encode_batch_fast([words], is_pretokenized=True, add_special_tokens=False)[0]
-        pieces = np.asarray(encoded.ids, int)
-        ids = self.numbers[pieces]
-        # a character of a piece stands for a byte, so a word ends where as many bytes end
-        ends = np.cumsum([0, *(len(word.encode()) for word in words)])
-        ends = np.searchsorted(np.cumsum(self.bytes[pieces]), ends, side="right")  # pieces up to the end of each word
-        if (ids < 0).any():
-            lacking = int(np.argmin(ids))
-            raise self.lacks(str(pieces[lacking]), words[int(np.searchsorted(ends, lacking, side="right")) - 1])
-        raw, ends = ids.tobytes(), (ends * ID.itemsize).tolist()
-        self.known.update((word, raw[start:end]) for word, start, end in zip(words, ends, ends[1:]))
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         numbers = [[int(symbol) for symbol in map(self.symbols.__getitem__, row) if symbol.isdigit()] for row in rows]

@@ -20,6 +20,7 @@ COMMANDS = {"train": fairseq_cli.train, "validate": fairseq_cli.validate}
 def call(tool: str, arguments: list[str]) -> tuple[int, str]:
     """``fairseq-TOOL arguments``: its exit status and all that it printed."""
     fairseq_patches.install()  # which a process of fairseq-train has imported before the plugin
+    metrics.reset()  # of tests that step without a command
     output, folder = io.StringIO(), os.getcwd()
     os.chdir(ROOT)
     given, sys.argv = sys.argv, [f"fairseq-{tool}", *arguments]

@@ -4,7 +4,6 @@ import argparse
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.config import open_options
@@ -34,19 +33,6 @@ def test_pairs_are_asked_of_a_data_folder_alone():
         cfg = open_options(method="efl", backbone=None)
         complete_options(cfg, facts(record))
         assert cfg.no_freeze_backbone
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_what_a_model_gets(training):
-    model = tiny_model(method="prompt-tuning", prompt_init="text", prompt_init_text="two words", prompt_length=4)
-    model.args.head_init_from, model.args.no_save_optimizer_state = None, False
-    before = model.method.initial_rows.clone()
-    prepare_model(model, facts(Record(task="RTE")), training)
-    assert model.kept["record"].of_model.task == "RTE" and ("fp16" in model.kept) == training
-    embeddings = model.encoder.sentence_encoder.embed_tokens.weight
-    expected = embeddings[[4, 5, 4, 5]][None] if training else before
-    assert torch.equal(model.method.initial_rows, expected)
-    assert model.method.initial_rows.param_group == "method/prompt" and embeddings.param_group == "backbone/weight"
 
 
 def test_an_idle_option_is_refused_in_a_new_run_alone():

@@ -10,8 +10,6 @@ Seconds are those at which lines of fairseq's log arrive, since its train_wall i
 {...}}.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import signal

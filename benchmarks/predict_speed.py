@@ -12,8 +12,6 @@ median round; a ratio is the median of the rounds' ratios, so that a slow minute
 the seconds are those that a process computed; those of a served case are the server's.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

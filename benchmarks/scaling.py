@@ -8,8 +8,6 @@ in time than cases do. The default takes 10 to 15 minutes on two slow cores (40 
 and up to 6 GiB of memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import asdict, replace

@@ -7,8 +7,6 @@ are. --clock cpu counts the seconds that the processes computed, all of them tog
 process, with the part of the file that it has read, which processes share.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

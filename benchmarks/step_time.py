@@ -22,8 +22,6 @@ works on float32 copies. On the CPU, the peak then includes the float32 model th
 what torch has allocated there. Every case keeps its model there, but gives the memory of steps back after its turn.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

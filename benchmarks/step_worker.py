@@ -7,8 +7,6 @@ Batches are drawn from a seed, the same for every case. All models have a random
 classes, and dropout 0.1. fairseq is imported where it is used: the peers' processes do without it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -21,8 +21,6 @@ example:
   bash run_scripts/quickstart.sh --methods m-idpg-phm --max-epoch 1 --cpu
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

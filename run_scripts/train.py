@@ -3,8 +3,6 @@
 The scripts run_scripts/rte.sh and so on call it. Options that it does not know go to fairseq-train.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The paper's tables and figures out of finished runs: ``python -m run_scripts.report RESULTS --table 1``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The printed values of IDPG's paper and of others: ``run_scripts/configs/paper_values.yaml`` and ``*/`` beside it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

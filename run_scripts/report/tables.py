@@ -1,7 +1,5 @@
 """The tables of scores: IDPG's, those of other papers, and transfer; and the overview of all runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -43,12 +43,8 @@ EXAMPLE = "example: python -m run_scripts.report run_scripts/results/short.jsonl
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        "python -m run_scripts.report",
-        description=ABOUT,
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    program, layout = "python -m run_scripts.report", argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(program, description=ABOUT, epilog=EXAMPLE, formatter_class=layout)
     add = made.add_argument
     add("results", metavar="RESULTS", type=named_path, help="the folder of a sweep, or a file of published records")
     what = made.add_mutually_exclusive_group()
@@ -97,8 +93,11 @@ def refuse_useless(args: argparse.Namespace) -> None:
     }
     for option in sorted(works):
         if not works[option] and getattr(args, option) not in (None, False):
-            what = f"--{'table' if table else 'figure'} {table or figure}"
-            what = what if anything else "a command without --table and --figure"
+            what = (
+                f"--{'table' if table else 'figure'} {table or figure}"
+                if anything
+                else "one without --table and --figure"
+            )
             what += " without --significance" * option.startswith("significance_")
             raise InputError(f"{flag_name(option)} means nothing to {what}: leave it out")
     suffixes = ("", *TEXTS, *(IMAGES if figure else ()))

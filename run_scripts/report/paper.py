@@ -17,8 +17,7 @@ from ..run.experiment import ARROW
 PAPER_ARCH = "roberta_idpg_large"  # of all numbers in IDPG's paper
 GENERATOR = re.compile(r"([SML])-(\d+)-(layer0|previous)")  # rows of Table 6: sharing, hidden size, input
 CONFIGS = Path(__file__).parents[1] / "configs"
-VALUES = "paper_values.yaml"
-PAPER_VALUES = CONFIGS / VALUES
+PAPER_VALUES = CONFIGS / "paper_values.yaml"
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class Papers(NamedTuple):
 @lru_cache(maxsize=1)
 def papers() -> Papers:
     found = Papers({}, {}, {})
-    for path in sorted(CONFIGS.glob(f"*/{VALUES}")):
+    for path in sorted(CONFIGS.glob(f"*/{PAPER_VALUES.name}")):
         read = yaml.safe_load(path.read_text(encoding="utf-8"))
         for kind in ("tables", "figures"):
             for number, values in read.get(kind, {}).items():

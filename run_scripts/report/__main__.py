@@ -93,11 +93,8 @@ def refuse_useless(args: argparse.Namespace) -> None:
     }
     for option in sorted(works):
         if not works[option] and getattr(args, option) not in (None, False):
-            what = (
-                f"--{'table' if table else 'figure'} {table or figure}"
-                if anything
-                else "one without --table and --figure"
-            )
+            what = f"--{'table' if table else 'figure'} {table or figure}"
+            what = what if anything else "a command without --table and --figure"
             what += " without --significance" * option.startswith("significance_")
             raise InputError(f"{flag_name(option)} means nothing to {what}: leave it out")
     suffixes = ("", *TEXTS, *(IMAGES if figure else ()))

@@ -121,13 +121,12 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
     if args.notes:
         table = replace(table, notes=[*table.notes, *table.more])
 
-    def write(path: Path, text: str | list[str]) -> None:
-        whole = text if isinstance(text, str) else "".join(f"{escaped(line)}\n" for line in text)
-        write_output(path, whole, "--out")
+    def write_lines(path: Path, lines: list[str]) -> None:
+        write_output(path, "".join(f"{escaped(line)}\n" for line in lines), "--out")
 
     if isinstance(made, Chart) and out and out.suffix.lower() in IMAGES:
         save(made.draw, out)
-        write(out.with_suffix(".txt"), [table.title, *made.caption, *table.notes])
+        write_lines(out.with_suffix(".txt"), [table.title, *made.caption, *table.notes])
         print(f"saved: {out}", file=sys.stderr)
         if args.format is None:
             return
@@ -139,9 +138,9 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
         print(FORMATS[form](table), end="")
         return
     if form == "latex" and out.suffix:  # notes beside the table; a device such as /dev/stdout has no place beside it
-        write(out.with_suffix(".notes.txt"), table.notes)
+        write_lines(out.with_suffix(".notes.txt"), table.notes)
         table = replace(table, notes=[])
-    write(out, FORMATS[form](table))
+    write_output(out, FORMATS[form](table), "--out")
     print(f"saved: {out}", file=sys.stderr)
 
 

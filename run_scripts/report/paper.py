@@ -98,10 +98,6 @@ class Compared:
     xlabel: str = ""  # meaning of the number
     averages: dict[str, list[str]] = field(default_factory=dict)  # panel -> columns of its mean; default: one each
 
-    @property
-    def says_something(self) -> bool:
-        return any(row.says_something for rows in self.blocks.values() for row in rows.values())
-
     def parts(self, row: str) -> tuple[str, int] | None:
         """Return the line and number of a row of a figure."""
         found = re.fullmatch(self.rows, row)

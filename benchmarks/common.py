@@ -1,7 +1,5 @@
 """What the benchmarks share: options, sizes of models, turns, measured processes, files of figures."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

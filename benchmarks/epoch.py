@@ -10,8 +10,6 @@ Seconds are those at which lines of fairseq's log arrive, since its train_wall i
 {...}}.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import signal
@@ -107,7 +105,8 @@ def train(case: Case, args: argparse.Namespace, data: DataFolder, caches: Path) 
         return training_figures(done, Path(folder, "checkpoint_last.pt"))
 
 
-def parse_options() -> argparse.Namespace:
+@command_line("error", "nothing is kept")
+def main() -> None:
     parser = make_parser(
         __doc__,
         updates=(16, "updates of each training, if the epoch has more"),
@@ -124,12 +123,6 @@ def parse_options() -> argparse.Namespace:
     add("--options", nargs=argparse.REMAINDER, default=[], help="further options of every fairseq-train")
     args = parse(parser)
     args.backbone = args.backbone.resolve()
-    return args
-
-
-@command_line("error", "nothing is kept")
-def main() -> None:
-    args = parse_options()
     data, methods = DataFolder(args.data.resolve()), args.methods or METHODS
     cases = {name: Case(name) for name in methods}
     cases |= {name: case for name, case in VARIANTS.items() if case.method in methods}

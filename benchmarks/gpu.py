@@ -5,8 +5,6 @@
 Further options go to benchmarks/step_time.py, such as --rounds 10.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

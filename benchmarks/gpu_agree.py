@@ -6,8 +6,6 @@ Every case has LAYERS layers and SENTENCES sentences at most. What fails of one 
 one follows.
 """
 
-from __future__ import annotations
-
 import copy
 import gc
 import math

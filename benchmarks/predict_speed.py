@@ -12,17 +12,15 @@ median round; a ratio is the median of the rounds' ratios, so that a slow minute
 the seconds are those that a process computed; those of a served case are the server's.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPConnection
@@ -130,15 +128,12 @@ def pipeline_of(folder: Path, predictor: Predictor) -> Pipeline:
     return pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu", top_k=None, truncation=True)
 
 
-def check_equal(what: str, others: list[dict[str, float]], predictor: Predictor, texts: list[str]) -> float:
-    """Return the largest difference of ``others`` from the predictor's probabilities; InputError above TOLERANCE."""
-    largest = max(
-        abs(own.probabilities[name] - probability)
-        for own, probabilities in zip(predictor.predict(texts), others)
-        for name, probability in probabilities.items()
-    )
+def check_equal(pipe: Pipeline, predictor: Predictor, texts: list[str], size: int) -> float:
+    """Return the largest difference of the pipeline's probabilities from ours; raise InputError above TOLERANCE."""
+    pairs = zip(predictor.predict(texts, size), pipe(texts, batch_size=size))
+    largest = max(abs(own.probabilities[each["label"]] - each["score"]) for own, theirs in pairs for each in theirs)
     if not largest <= TOLERANCE:
-        raise InputError(f"probabilities of {what} differ by {largest:.1e}: give the folder of one quick start")
+        raise InputError(f"probabilities of both differ by {largest:.1e}: give the folder of one quick start")
     return largest
 
 
@@ -159,15 +154,13 @@ class Server:
         """Return what all its threads have computed so far."""
         return time.clock_gettime(~self.process.pid << 3 | 2)  # what clock_getcpuclockid(3) makes of a process
 
-    def ask(self, texts: list[str], connections: int) -> list[dict[str, Any]]:
-        """Return a prediction for each text, each asked for in one request."""
+    def ask(self, texts: list[str], connections: int) -> None:
+        """Ask for a prediction of each text, each in one request."""
         with ThreadPoolExecutor(connections) as threads:
-            parts = list(threads.map(self._ask, [texts[start::connections] for start in range(connections)]))
-        return [parts[number % connections][number // connections] for number in range(len(texts))]
+            list(threads.map(self._ask, [texts[start::connections] for start in range(connections)]))
 
-    def _ask(self, texts: list[str]) -> list[dict[str, Any]]:
+    def _ask(self, texts: list[str]) -> None:
         """Ask through one connection. Raises RuntimeError for a text without a prediction."""
-        predictions = []
         with closing(HTTPConnection(self.place, timeout=600)) as connection:
             for text in texts:
                 body = json.dumps({"texts": [text]}).encode()
@@ -176,25 +169,10 @@ class Server:
                 answer = response.read()
                 if response.status != 200:
                     raise RuntimeError(f"the server answered {response.status}: {answer[:200]!r}")
-                predictions += json.loads(answer)["predictions"]
-        return predictions
 
-
-@contextmanager
-def started(runs: dict[str, Run], threads: int, texts: list[str]) -> Iterator[dict[str, Server]]:
-    """Start a server for each run, and check its answers; not those in int8, whose rounding depends on the batch."""
-    servers: dict[str, Server] = {}
-    try:
-        for name, run in runs.items():
-            servers[name] = Server(run, threads)
-            answers = [prediction["probabilities"] for prediction in servers[name].ask(texts, connections=2)]
-            if not name.endswith("int8"):
-                check_equal(f"{name} and {name}, served,", answers, run.predictor, texts)
-        yield servers
-    finally:
-        for server in servers.values():
-            server.process.terminate()
-            server.process.communicate()
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.communicate()
 
 
 def for_each(answer: Callable[[Any], Any], questions: list[Any]) -> None:
@@ -249,8 +227,7 @@ def main() -> None:
     runs = open_runs(args.folder, Path(made.name))
     head_only, texts, size = runs[HEAD_ONLY].predictor, everything[: args.sentences], args.batch_size
     pipe = pipeline_of(args.folder / "minilm-hf", head_only)
-    theirs = [{entry["label"]: entry["score"] for entry in entries} for entries in pipe(everything, batch_size=size)]
-    difference = check_equal(f"{HEAD_ONLY} and {PIPELINE}", theirs, head_only, everything)
+    difference = check_equal(pipe, head_only, everything, size)
     tokens = mean(len(ids) + 1 for ids in head_only.text.encode(texts))  # <s> is not among them
     threads, seconds = f"{args.threads} thread{'s' * (args.threads > 1)}", f"seconds of the {args.clock}"
     print(f"sentences of {tokens:.1f} tokens, float32, {threads}, {seconds}, {args.rounds} rounds")
@@ -264,10 +241,11 @@ def main() -> None:
         block.measure(args.rounds)
     if not args.no_served:
         few = texts[: args.singles]
-        with started(runs, args.threads, few) as servers:
+        with ExitStack() as at_end:
             served = Block(f"{len(few)} sentences, served", len(few), CLOCKS[args.clock])
             served.add(PIPELINE, partial(for_each, pipe, few))
-            for name, server in servers.items():
+            for name, run in runs.items():
+                server = at_end.enter_context(closing(Server(run, args.threads)))
                 clock = server.cpu_seconds if args.clock == "cpu" else None
                 served.add(name, partial(server.ask, few, args.connections), clock)
             served.measure(args.rounds)

@@ -8,8 +8,6 @@ is measured on the file and on one four times as large. Without ``--file``, line
 as frequent as English ones (Zipf), 5 to 40 a line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -8,9 +8,6 @@ in time than cases do. The default takes 10 to 15 minutes on two slow cores (40 
 and up to 6 GiB of memory.
 """
 
-from __future__ import annotations
-
-import argparse
 import sys
 from dataclasses import asdict, replace
 from functools import partial
@@ -36,20 +33,6 @@ LABELS = {name.replace("-", "_"): label for name, (label, _) in AXES.items()}  #
 CASES = "fine-tuning m-idpg-phm m-idpg-phm-cached prompt-tuning p-tuning-v2 p-tuning-v2-kv floor".split()
 QUANTITIES = {"median_s": ("s/step", ".4f"), "peak_mib": ("peak MiB", ",.0f")}  # figure: name, form
 Points = list[dict[str, Any]]  # of an axis: {"value", "cases": figures}
-
-
-def parse_options() -> argparse.Namespace:
-    parser = make_parser(__doc__, rounds=(3, "after one to warm up"))
-    add_step_options(parser, BASE)
-    axes = ", ".join(f"{name}={','.join(map(str, values))}" for name, (_, values) in AXES.items())
-    add = parser.add_argument
-    add("--axes", nargs="+", action="extend", metavar="AXIS[=N,N]", help=f"default: {axes}")
-    add("--cases", nargs="+", action="extend", metavar="CASE", help=f"default: {' '.join(CASES)}")
-    add("--plot", type=Path, metavar="FILE", help="draw time and memory along each axis: .png, .svg or .pdf")
-    args = parse(parser)
-    if args.plot:
-        check_image(args.plot, "--plot")
-    return args
 
 
 def parse_axes(words: list[str]) -> dict[str, list[int]]:
@@ -88,7 +71,16 @@ def panels_of(axes: dict[str, Points]) -> list[Panel]:
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    args = parse_options()
+    parser = make_parser(__doc__, rounds=(3, "after one to warm up"))
+    add_step_options(parser, BASE)
+    usual = ", ".join(f"{name}={','.join(map(str, values))}" for name, (_, values) in AXES.items())
+    add = parser.add_argument
+    add("--axes", nargs="+", action="extend", metavar="AXIS[=N,N]", help=f"default: {usual}")
+    add("--cases", nargs="+", action="extend", metavar="CASE", help=f"default: {' '.join(CASES)}")
+    add("--plot", type=Path, metavar="FILE", help="draw time and memory along each axis: .png, .svg or .pdf")
+    args = parse(parser)
+    if args.plot:
+        check_image(args.plot, "--plot")
     check_device(args.device)
     base = step_settings(args, BASE)
     cases, axes = find_cases(args.cases or CASES), parse_axes(args.axes or list(AXES))

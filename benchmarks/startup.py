@@ -7,15 +7,12 @@ are. --clock cpu counts the seconds that the processes computed, all of them tog
 process, with the part of the file that it has read, which processes share.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -136,10 +133,8 @@ def main() -> None:
         if "train" not in cases and "load" in cases:
             world.measure("train", "later")  # which leaves the checkpoint to load
 
-        def both_ways(case: str) -> list[Figures]:
-            return [world.measure(case, way) for way in WAYS]
-
-        rounds = take_turns({case: partial(both_ways, case) for case in cases}, args.rounds)
+        turns = {case: lambda case=case: [world.measure(case, way) for way in WAYS] for case in cases}
+        rounds = take_turns(turns, args.rounds)
     figures = {case: dict(zip(WAYS, map(list, zip(*pairs)))) for case, pairs in rounds.items()}
     seconds = {"wall": "seconds of the wall", "cpu": "seconds of the CPU"}[args.clock]
     print(f"{args.size}, {args.method}, {args.threads} threads, {seconds}, {args.rounds} rounds")

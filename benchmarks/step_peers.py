@@ -4,8 +4,6 @@ Rows, hidden sizes, ranks and activations are those of the preset that a peer st
 the library's own. Libraries are imported where they are used: a peer's process finds those of setup_peers.sh.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

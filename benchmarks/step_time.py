@@ -22,8 +22,6 @@ works on float32 copies. On the CPU, the peak then includes the float32 model th
 what torch has allocated there. Every case keeps its model there, but gives the memory of steps back after its turn.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess
@@ -291,19 +289,6 @@ def table(figures: Figures) -> list[str]:
     return [*aligned(rows), *notes]
 
 
-def parse_options() -> argparse.Namespace:
-    parser = make_parser(__doc__, clock=True, rounds=(5, "after one to warm up"))
-    add_step_options(parser)
-    add = parser.add_argument
-    names = "names or patterns, such as '*lora*' (default: all)"
-    add("--cases", nargs="+", action="extend", metavar="CASE", help=names)
-    add("--predict", action="store_true", help="time predictions of batches instead of training steps")
-    add("--list", action="store_true", help="print the cases, measure nothing")
-    add("--no-peers", action="store_true", help="leave peft and adapters out")
-    add("--against", type=Path, metavar="DIR", help="another checkout, whose cases run in turns with these")
-    return parse(parser)
-
-
 def cases_to_measure(args: argparse.Namespace) -> list[Case]:
     """Return the cases that are asked for. Raises InputError for peers that are not installed."""
     cases = [case for case in find_cases(args.cases or ["*"]) if not (args.no_peers and case.peer)]
@@ -322,7 +307,16 @@ def cases_to_measure(args: argparse.Namespace) -> list[Case]:
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    args = parse_options()
+    parser = make_parser(__doc__, clock=True, rounds=(5, "after one to warm up"))
+    add_step_options(parser)
+    add = parser.add_argument
+    names = "names or patterns, such as '*lora*' (default: all)"
+    add("--cases", nargs="+", action="extend", metavar="CASE", help=names)
+    add("--predict", action="store_true", help="time predictions of batches instead of training steps")
+    add("--list", action="store_true", help="print the cases, measure nothing")
+    add("--no-peers", action="store_true", help="leave peft and adapters out")
+    add("--against", type=Path, metavar="DIR", help="another checkout, whose cases run in turns with these")
+    args = parse(parser)
     if args.clock == "cpu" and args.device != "cpu":
         raise InputError(f"--clock cpu does not see the work of --device {args.device}: give --clock wall")
     same_length = {"length_spread": 0.0} if args.length else {}

@@ -7,8 +7,6 @@ Batches are drawn from a seed, the same for every case. All models have a random
 classes, and dropout 0.1. fairseq is imported where it is used: the peers' processes do without it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -208,12 +206,8 @@ class Optimizer:
         self.skipped = 0
         self.half = trained[0].dtype != torch.float32
         self.optimizer: Any = torch.optim.Adam(trained, lr=LEARNING_RATE)
-        if self.half:
-            self.optimizer = self._of_fairseq(trained)
-
-    @staticmethod
-    def _of_fairseq(trained: list[nn.Parameter]) -> Any:
-        # the peers' float32 steps do without fairseq
+        if not self.half:
+            return  # the peers' float32 steps do without fairseq
         from fairseq.dataclass.configs import CommonConfig, DistributedTrainingConfig, OptimizationConfig
         from fairseq.optim import FairseqOptimizer
         from fairseq.optim.fp16_optimizer import FP16Optimizer
@@ -227,7 +221,7 @@ class Optimizer:
         copies = FP16Optimizer.build_fp32_params(None, trained, flatten=False)
         adam = FairseqOptimizer(None)
         adam._optimizer = torch.optim.Adam(copies, lr=LEARNING_RATE)
-        return FP16Optimizer(cfg, trained, adam, copies)
+        self.optimizer = FP16Optimizer(cfg, trained, adam, copies)
 
     def zero_grad(self) -> None:
         self.optimizer.zero_grad()

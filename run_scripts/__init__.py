@@ -3,8 +3,6 @@
 And a quick start (quickstart.py): three methods on a small encoder, from nothing to a table.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

@@ -21,8 +21,6 @@ example:
   bash run_scripts/quickstart.sh --methods m-idpg-phm --max-epoch 1 --cpu
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json
@@ -312,9 +310,8 @@ def make_parser() -> argparse.ArgumentParser:
     add, names = parser.add_argument, " ".join(LRS)
     add("--out", type=named_path, default=(Path() if PARENT else ROOT) / "quickstart", help="folder of all products")
     add("--methods", type=method_name, nargs="+", action="extend", metavar="METHOD", help=f"default: {names}")
-    add("--train-examples", type=positive, default=2000, metavar="N", help="default: 2000")
-    add("--valid-examples", type=positive, default=400, metavar="N", help="default: 400")
-    add("--test-examples", type=positive, default=1000, metavar="N", help="default: 1000")
+    for split, count in zip(SPLITS, (2000, 400, 1000)):
+        add(f"--{split}-examples", type=positive, default=count, metavar="N", help=f"default: {count}")
     add("--max-epoch", type=positive, metavar="N", help="instead of each method's own")
     add("--lr", type=positive_number, help="learning rate, instead of each method's own")
     add("--seed", type=positive, default=1, metavar="N", help="of the splits and the training (default: 1)")

@@ -3,8 +3,6 @@
 The scripts run_scripts/rte.sh and so on call it. Options that it does not know go to fairseq-train.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys
@@ -19,6 +17,7 @@ from preprocess.flags import flag_name, named_path, positive, positive_number, r
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, check_replaces_nothing, new_file
 
+from .report.paper import PAPER_ARCH
 from .report.records import PAIRS, POSITIONS
 from .run.experiment import ARCHITECTURES, ARROW, MAX_TOKENS, SELECTIONS, Experiment, continued, with_others
 from .run.records import BEST_CHECKPOINT, Record, append_record, read_records, run_folder
@@ -56,9 +55,8 @@ def make_parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--method", default="m-idpg-phm", help="README lists them (default: m-idpg-phm)")
     add("--backbone", default=LARGE, metavar="FILE", help=f"default: {LARGE}; with --k {MNLI} is the authors'")
-    large = "roberta_idpg_large"
-    size = f"size of the backbone (default: {large})"
-    add("--arch", choices=ARCHITECTURES, default=large, metavar="ARCH", help=size)
+    size = f"size of the backbone (default: {PAPER_ARCH})"
+    add("--arch", choices=ARCHITECTURES, default=PAPER_ARCH, metavar="ARCH", help=size)
     add("--data", type=named_path, metavar="DIR", help=f"binarized folder (default: data/{task.name}-bin)")
     add("--lr", type=positive_number, help="default: the first of the above")
     add("--seed", type=random_seed, default=1, help="default: 1")

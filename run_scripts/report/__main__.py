@@ -1,7 +1,5 @@
 """The paper's tables and figures out of finished runs: ``python -m run_scripts.report RESULTS --table 1``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Sequence
@@ -47,12 +45,8 @@ EXAMPLE = "example: python -m run_scripts.report run_scripts/results/short.jsonl
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        "python -m run_scripts.report",
-        description=ABOUT,
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    program, layout = "python -m run_scripts.report", argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(program, description=ABOUT, epilog=EXAMPLE, formatter_class=layout)
     add = made.add_argument
     add("results", metavar="RESULTS", type=named_path, help="the folder of a sweep, or a file of published records")
     what = made.add_mutually_exclusive_group()
@@ -138,13 +132,12 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
     if args.notes:
         table = replace(table, notes=[*table.notes, *table.more])
 
-    def write(path: Path, text: str | list[str]) -> None:
-        whole = text if isinstance(text, str) else "".join(f"{escaped(line)}\n" for line in text)
-        write_output(path, whole, "--out")
+    def write_lines(path: Path, lines: list[str]) -> None:
+        write_output(path, "".join(f"{escaped(line)}\n" for line in lines), "--out")
 
     if isinstance(made, Chart) and out and out.suffix.lower() in IMAGES:
         save(made.draw, out)
-        write(out.with_suffix(".txt"), [table.title, *made.caption, *table.notes])
+        write_lines(out.with_suffix(".txt"), [table.title, *made.caption, *table.notes])
         print(f"saved: {out}", file=sys.stderr)
         if args.format is None:
             return
@@ -156,9 +149,9 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
         print(FORMATS[form](table), end="")
         return
     if form == "latex" and out.suffix:  # notes beside the table; a device such as /dev/stdout has no place beside it
-        write(out.with_suffix(".notes.txt"), table.notes)
+        write_lines(out.with_suffix(".notes.txt"), table.notes)
         table = replace(table, notes=[])
-    write(out, FORMATS[form](table))
+    write_output(out, FORMATS[form](table), "--out")
     print(f"saved: {out}", file=sys.stderr)
 
 

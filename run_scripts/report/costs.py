@@ -1,7 +1,5 @@
 """The tables of costs: parameters (Table 2), methods side by side, seconds of other papers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace

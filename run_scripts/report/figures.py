@@ -1,7 +1,5 @@
 """Figures 1, 3, 7 and 9, those of other papers, and dev scores over the updates."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial

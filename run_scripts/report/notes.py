@@ -1,7 +1,5 @@
 """The lines under a table: how its numbers came about, what is missing, what failed; most of them for ``--notes``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import partial

@@ -12,8 +12,6 @@ numbers in its sentences: ``{1 | lora | Avg}`` is a cell of the page's first tab
 seen from the folder in which the command is started.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import csv

@@ -1,7 +1,5 @@
 """The printed values of IDPG's paper and of others: ``run_scripts/configs/paper_values.yaml`` and ``*/`` beside it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +17,7 @@ from ..run.experiment import ARROW
 PAPER_ARCH = "roberta_idpg_large"  # of all numbers in IDPG's paper
 GENERATOR = re.compile(r"([SML])-(\d+)-(layer0|previous)")  # rows of Table 6: sharing, hidden size, input
 CONFIGS = Path(__file__).parents[1] / "configs"
-VALUES = "paper_values.yaml"
-PAPER_VALUES = CONFIGS / VALUES
+PAPER_VALUES = CONFIGS / "paper_values.yaml"
 
 
 @dataclass(frozen=True)
@@ -101,10 +98,6 @@ class Compared:
     xlabel: str = ""  # meaning of the number
     averages: dict[str, list[str]] = field(default_factory=dict)  # panel -> columns of its mean; default: one each
 
-    @property
-    def says_something(self) -> bool:
-        return any(row.says_something for rows in self.blocks.values() for row in rows.values())
-
     def parts(self, row: str) -> tuple[str, int] | None:
         """Return the line and number of a row of a figure."""
         found = re.fullmatch(self.rows, row)
@@ -122,7 +115,7 @@ class Papers(NamedTuple):
 @lru_cache(maxsize=1)
 def papers() -> Papers:
     found = Papers({}, {}, {})
-    for path in sorted(CONFIGS.glob(f"*/{VALUES}")):
+    for path in sorted(CONFIGS.glob(f"*/{PAPER_VALUES.name}")):
         read = yaml.safe_load(path.read_text(encoding="utf-8"))
         for kind in ("tables", "figures"):
             for number, values in read.get(kind, {}).items():

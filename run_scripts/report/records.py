@@ -1,7 +1,5 @@
 """Runs as ``results.jsonl`` holds them, checked as they are read, and what tables ask of a run."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import defaultdict

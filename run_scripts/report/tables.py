@@ -1,7 +1,5 @@
 """The tables of scores: IDPG's, those of other papers, and transfer; and the overview of all runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -218,7 +216,8 @@ def compared_table(spec: Compared, results: Results, choice: Choice) -> Table:
     """Return our score for each row and column; beside the paper's backbone, also its value and the difference."""
     scope, rows, tasks, further_notes = find_runs(spec, results, choice)
     arch, columns = only_architecture(scope.done, results) or "", [*tasks, AVERAGE]
-    beside = (arch in spec.blocks or choice.paper) and spec.says_something
+    says_something = any(row.says_something for block in spec.blocks.values() for row in block.values())
+    beside = (arch in spec.blocks or choice.paper) and says_something
     block = spec.blocks.get(arch, [*spec.blocks.values()][-1] if beside else {})
     kinds, extra, groups = (["values"], spec.beside, []) if beside else ([], (), [])
     for name in choice.pick([*block, *rows]):
@@ -232,7 +231,7 @@ def compared_table(spec: Compared, results: Results, choice: Choice) -> Table:
         groups.append(group_of([name], kinds, lines, paper=[texts.get(column, NOTHING) for column in extra]))
     over = f"{AVERAGE}: mean of {', '.join(tasks)}; the paper's as printed, or of its printed values"
     more = [over, *protocol(scope, (), "")]
-    if not beside and spec.says_something:
+    if not beside and says_something:
         more.append(f"the paper's values are of {', '.join(spec.blocks)} and not beside these; --paper shows them")
     elif beside and arch not in spec.blocks:
         more.append(f"the paper's values are of {[*spec.blocks][-1]}")

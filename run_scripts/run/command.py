@@ -5,8 +5,6 @@ with the padding, as those for RoBERTa (fairseq, examples/roberta/README.glue.md
 The tokens are those of the text without prompts, so all methods see the same batches.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -5,8 +5,6 @@ It imports nothing of fairseq_idpg, which --user-dir brings. In an installed pac
 comes first.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

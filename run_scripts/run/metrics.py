@@ -1,7 +1,5 @@
 """The metrics of the paper (Section 4.1, Table 5) and of SuperGLUE, x100."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef

@@ -1,7 +1,5 @@
 """Further options of fairseq-train, from a command line or from a file, which may be a stranger's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from enum import Enum

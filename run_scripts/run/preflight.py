@@ -1,7 +1,5 @@
 """Checks of all runs before the first one is started."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import logging

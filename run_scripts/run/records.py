@@ -1,7 +1,5 @@
 """Results of runs: one JSON object a line in RESULTS/results.jsonl, appended whole or not at all; their folders."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import fcntl

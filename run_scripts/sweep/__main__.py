@@ -6,8 +6,6 @@ has diverged, which is a result, or lacks memory. Supplementary training, if the
 RESULTS/supplementary; runs that go on with examples of other tasks (--eval-k) come last.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

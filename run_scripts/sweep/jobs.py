@@ -53,9 +53,6 @@ class Request(NamedTuple):
         return finished(self.results, self.run, self.experiment)
 
 
-# --- this machine ----------------------------------------------------------------------------------------------------
-
-
 class Local:
     """At most ``jobs`` processes, which share out this machine's cores, and its GPUs in turn."""
 
@@ -114,9 +111,6 @@ class LocalJob:
     def cancel(self) -> None:
         self.process.terminate()
         self.process.wait()
-
-
-# --- Slurm -----------------------------------------------------------------------------------------------------------
 
 
 class Slurm:
@@ -221,8 +215,6 @@ def in_one_line() -> Iterator[None]:
 
 Cluster = Local | Slurm
 Job = LocalJob | SlurmJob
-
-# --- a stage ---------------------------------------------------------------------------------------------------------
 
 
 def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:

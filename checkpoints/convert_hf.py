@@ -318,7 +318,7 @@ def convert(source: Path, target: Path, check: bool = False, force: bool = False
         symbols = dictionary_symbols(vocabulary, order)
         check_vocabulary(vocabulary, config, order)
         checkpoint = checkpoint_of(convert_weights(read_weights(source), config, order), config)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise InputError(f"SRC {source} cannot be converted: {error}") from None
 
     sweep(target)

@@ -131,13 +131,6 @@ def place_of_split(name: str) -> tuple[int, str]:
     return KINDS.index(kind) if kind in KINDS else len(KINDS), name
 
 
-def class_counts(data: DataFolder, split: str) -> dict[str, int]:
-    """Return the examples of each class, in the order of the class ids."""
-    check_split(data, split)
-    counts = np.bincount(data.classes(split), minlength=len(data.label_names))
-    return dict(zip(data.label_names, counts.tolist()))
-
-
 def token_digests(data: DataFolder, split: str) -> dict[str, str]:
     """Return the SHA-256 of each sentence's token file: {"input0/train.bin": ...}."""
     return {name: sha256(data.path / name) for name in (f"{part}/{split}.bin" for part in data.inputs)}

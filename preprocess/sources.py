@@ -7,6 +7,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -44,10 +45,6 @@ class Source:
         if path.suffix.lower() in REMEDIES:
             raise InputError(f"{path} is neither plain text nor a .gz file: {REMEDIES[path.suffix.lower()]}")
         return cls(str(path), lambda: gzip.open(path) if path.suffix == ".gz" else open(path, "rb"))
-
-    @classmethod
-    def member(cls, archive: Path, member: zipfile.ZipInfo) -> "Source":
-        return cls(f"{archive}:{member.filename}", lambda: zipfile.ZipFile(archive).open(member))
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield (line number from 1, line without its end); drop the CR of CRLF and every BOM in front of a line.
@@ -140,13 +137,13 @@ def find_source(raw: Path, task: Task, split: str) -> Source | None:
     archives = [raw] if raw.suffix == ".zip" else sorted(raw.glob("*.zip"))
     for archive in archives:
         try:
-            members = zipfile.ZipFile(archive).infolist()
+            opened = zipfile.ZipFile(archive)
         except DAMAGED as error:
             raise damaged(archive, error) from None
-        for member in members:
+        for member in opened.infolist():
             parts = member.filename.split("/")
             if parts[-1] == file and len(parts) > 1 and parts[-2] in folder_names(task):
-                return Source.member(archive, member)
+                return Source(f"{archive}:{member.filename}", partial(opened.open, member))
     return None
 
 

@@ -64,30 +64,25 @@ class Split:
     def read(self) -> Iterator[Row]:
         """Yield the rows of the source, and note the lines that give none."""
         self.malformed, self.left_out, self.csv_quoted = [], [], []
-        empty: list[tuple[int, int]] = []  # lines read last: they have a place once another line follows
-        rows = 0
+        rows = empty = 0  # rows so far, and empty lines read last: they have a place once another line follows
         for item in self.items():
-            place = (rows, item.line)
-            if len(self.left_out) + len(empty) >= MOST_BAD:
-                what = f"follows over {MOST_BAD:,} lines without an example: name a file of the right layout"
-                raise InputError(f"{self.source.name} line {item.line} {what}")
-            if isinstance(item, Bad) and item.empty:
-                empty.append(place)
-                continue
-            self.left_out += empty
-            empty.clear()
+            empty = empty + 1 if isinstance(item, Bad) and item.empty else 0
             if isinstance(item, Row) and item.label not in self.skipped_labels:
                 if self.note_quotes and any(CSV_QUOTED.fullmatch(text) for text in item.texts):
                     self.csv_quoted.append(item.line)
                 yield item
                 rows += 1
                 continue
-            self.left_out.append(place)
-            if isinstance(item, Bad):
+            if len(self.left_out) == MOST_BAD:
+                what = f"follows over {MOST_BAD:,} lines without an example: name a file of the right layout"
+                raise InputError(f"{self.source.name} line {item.line} {what}")
+            self.left_out.append((rows, item.line))
+            if isinstance(item, Bad) and not item.empty:
                 if self.strict:
                     remedy = "mend it, or have it skipped: give --skip-bad for a test split, and leave out --strict"
                     raise InputError(f"{self.source.name} line {item.line}: {item.reason}: {remedy}")
                 self.malformed.append((item.line, f"{item.reason:.200}"))
+        del self.left_out[len(self.left_out) - empty :]
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows to encode: without hidden labels, in the form of EFL, a second time with swapped sentences."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .data_folder import DataFolder, check_split, class_counts, joined
+from .data_folder import DataFolder, check_split, joined
 from .drawing import ONE_COLUMN, PANEL_HEIGHT, TWO_COLUMNS, check_image, draw_bars, save
 from .encoders import folder_encoder, load_encoder
 from .errors import InputError, escaped, shown
@@ -75,7 +75,8 @@ def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
         targets = [float(target) for target in data.targets(split)]
         facts["labels"] = {"range": [min(targets), max(targets)]}
     elif data.has_labels(split):
-        facts["labels"] = {"classes": {name: number / count for name, number in class_counts(data, split).items()}}
+        shares = np.bincount(data.classes(split), minlength=len(data.label_names)) / count
+        facts["labels"] = {"classes": dict(zip(data.label_names, shares.tolist()))}
     facts["lengths"] = [
         {"mean": float(each.mean()), "percentile95": float(np.percentile(each, 95)), "max": int(each.max())}
         for each in lengths

@@ -119,27 +119,18 @@ MEANINGS: dict[str, dict[str, str]] = {
 
 TSV = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
 JSONL = {"train": "train.jsonl", "valid": "val.jsonl", "test": "test.jsonl"}
+LM_BFF = ("CR", "MR", "SUBJ", "MPQA")
 CSV = {"train": "train.csv", "valid": "test.csv", "test": "test.csv"}  # the paper selects and reports on one split
 FOLDERS = "folders"  # a layout: a file for each text, in a folder for each label
 FOLDERS_OF_TEXTS = {"train": "train", "valid": "test", "test": "test"}  # of IMDB; its train/unsup has no labels
 REVIEWS = {**TSV, "valid": "valid.tsv"}  # of the quick start
-MNLI_FILES = {
-    "train": "train.tsv",
-    "valid": "dev_matched.tsv",
-    "valid1": "dev_mismatched.tsv",
-    "test": "test_matched.tsv",
-    "test1": "test_mismatched.tsv",
-}
+MNLI_FILES = {"train": "train.tsv", "valid": "dev_matched.tsv", "valid1": "dev_mismatched.tsv"}
+MNLI_FILES |= {"test": "test_matched.tsv", "test1": "test_mismatched.tsv"}
 
 
 def _single(name: str, layout: str, files: dict[str, str], folders: tuple[str, ...], **more: Any) -> Task:
     """A task of single sentences in files without a header, the label in front."""
     return Task(name, layout, files, folders, (1,), 0, MEANINGS[name], header=False, **more)
-
-
-def _lm_bff(name: str) -> Task:
-    folder = name.lower()
-    return _single(name, "csv", CSV, (f"original/{folder}", folder, name))
 
 
 def _glue(name: str, texts: tuple[Column, ...], label: Column, **more: Any) -> Task:
@@ -164,10 +155,7 @@ PREMISE = ("premise", "hypothesis")
 TASKS = {
     task.name: task
     for task in (
-        _lm_bff("CR"),
-        _lm_bff("MR"),
-        _lm_bff("SUBJ"),
-        _lm_bff("MPQA"),
+        *(_single(name, "csv", CSV, (f"original/{name.lower()}", name.lower(), name)) for name in LM_BFF),
         _single("IMDB", FOLDERS, FOLDERS_OF_TEXTS, ("aclImdb",), settings="large"),
         _single("Reviews", "tsv", REVIEWS, ("quickstart/reviews", "reviews")),
         _glue("SST-2", ("sentence",), "label", settings="large"),

@@ -7,7 +7,6 @@ file itself. A folder without such a file belongs to somebody else and stays.
 """
 
 import contextlib
-import errno
 import fcntl
 import fnmatch
 import os
@@ -160,15 +159,14 @@ def _refusals(path: Path, option: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Name ``path`` in errors about a full disk, or about hidden names beside it, which users do not know."""
+    """Name ``path`` in errors that name no file, as of a full disk, or hidden names beside it."""
     try:
         yield
     except OSError as error:
-        hidden = str(error.filename or "").startswith(str(path.with_name(f".{path.name}.")))
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if error.errno is None or not (full or hidden or not error.filename):
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        hidden = str(path.with_name(f".{path.name}."))
+        if error.errno is not None and str(error.filename or hidden).startswith(hidden):
+            error.filename = str(path)
+        raise
 
 
 def sweep(path: Path) -> None:

@@ -88,19 +88,13 @@ FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model")
 
 
 def read_vocabulary(place: Path) -> Vocabulary:
-    """Read a file of one of the names in FILES, or the first of these that a folder has."""
+    """Read a file of one of the names in FILES, or the first of these that a folder has.
+
+    Of a damaged file, any error of its parser is raised.
+    """
     path = place if place.is_file() else next((place / name for name in FILES if (place / name).is_file()), None)
     if path is None:
         raise ValueError(f"{place}: no vocabulary; put one of {', '.join(FILES)} there")
-    try:
-        return _parse(path)
-    except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        if isinstance(error, ValueError) and str(path.parent) in str(error):  # the error names a file already
-            raise
-        raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
-
-
-def _parse(path: Path) -> Vocabulary:
     if path.name == "tokenizer.json":  # of a Unigram model a list, of WordPiece and BPE a mapping
         content = read_json(path)
         model, pieces = content["model"], content["model"]["vocab"]
@@ -113,10 +107,8 @@ def _parse(path: Path) -> Vocabulary:
             ids = {line.rstrip("\n"): i for i, line in enumerate(lines)}
         return _vocabulary(path, {**ids, **_added(path.parent)})
     if path.name == "vocab.json":  # byte-level BPE
-        merges = path.with_name("merges.txt")
-        if not merges.is_file():
-            raise ValueError(f"{merges}: missing; vocab.json is of no use without it")
-        return _vocabulary(path, {**read_json(path), **_added(path.parent)}, read_merges(merges))
+        merges = read_merges(path.with_name("merges.txt"))
+        return _vocabulary(path, {**read_json(path), **_added(path.parent)}, merges)
     from sentencepiece import SentencePieceProcessor
 
     model = SentencePieceProcessor(model_file=str(path))

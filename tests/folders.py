@@ -188,10 +188,11 @@ TRAINING = [
 
 
 def left_out(words: list[object], names: str) -> list[object]:
-    """The words without these options, each of which has a value."""
+    """A copy of the words without these options, each of which has a value."""
+    words = list(words)
     for name in names.split():
         at = words.index(name)
-        words = [*words[:at], *words[at + 2 :]]
+        del words[at : at + 2]
     return words
 
 

@@ -20,13 +20,8 @@ def write_vocab(folder: Path) -> Path:
 
 def write_texts(place: Path, name: str, rows: Sequence[tuple[str, ...]]) -> Path:
     """A binarized folder of rows of one or two sentences and a label, as train and valid."""
-    vocab, texts = write_vocab(place / "vocab"), len(rows[0]) - 1
-    (place / f"{name}.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
-    files = [f"{split}={place / name}.tsv" for split in ("train", "valid")]
-    columns = ["--text-columns", *"12"[:texts], "--label-column", str(texts + 1)]
-    arguments = [name, "--from-tsv", *files, "--no-header", *columns, "--vocab", str(vocab), "--out", str(place)]
-    assert commands.run(arguments) == 0
-    return place / f"{name}-bin"
+    splits = dict.fromkeys(("train", "valid"), rows)
+    return commands.make_folder(place, name, splits, "--vocab", write_vocab(place / "vocab"))
 
 
 def write_language_model(place: Path, **size) -> Path:

@@ -8,6 +8,7 @@ import torch
 from checkpoints import convert_hf
 from preprocess.errors import InputError
 from tests.checkpoints import hf_folders
+from tests.folders import changed
 
 
 @pytest.fixture
@@ -28,12 +29,7 @@ def write(name, text):
 
 
 def weights(edit):
-    def change(folder):
-        state = torch.load(folder / "pytorch_model.bin", weights_only=True)
-        edit(state)
-        torch.save(state, folder / "pytorch_model.bin")
-
-    return change
+    return lambda folder: changed(folder / "pytorch_model.bin", edit)
 
 
 def one_bit(folder):

@@ -8,7 +8,7 @@ import torch
 
 from checkpoints.convert_released import convert, main, our_options
 from fairseq_idpg.errors import InputError
-from tests.folders import validate, write_backbone, write_folder
+from tests.folders import changed, validate, write_backbone, write_folder
 from tests.helpers import TINY
 
 PROMPTS = {
@@ -78,8 +78,7 @@ def test_files_that_are_no_such_checkpoint(place, tmp_path):
         convert(place / "model.pt")
     with pytest.raises(InputError, match="another encoder than --backbone"):
         convert(place / "released.pt", write_backbone(tmp_path / "other.pt", seed=1))
-    state = torch.load(place / "released.pt", weights_only=True)
-    del state["model"][f"{STACK}suffix_embed.weight"]
-    torch.save(state, tmp_path / "x.pt")
+    name = f"{STACK}suffix_embed.weight"
+    changed(place / "released.pt", lambda state: state["model"].pop(name), tmp_path / "x.pt")
     with pytest.raises(InputError, match="SRC .*x.pt"):
         convert(tmp_path / "x.pt")

@@ -9,6 +9,7 @@ import pytest
 
 from fairseq_idpg.export import export
 from tests.folders import changed, train, write_backbone
+from tests.preprocess import commands
 from tests.preprocess.commands import run as preprocess
 from tests.preprocess.commands import write_vocab
 
@@ -41,27 +42,18 @@ def inputs(kind: str) -> list:
     return [parts if len(parts) == 2 else parts[0] for parts in texts(16, KINDS[kind], seed=1)]
 
 
-def write_texts(path: Path, kind: str, seed: int) -> Path:
-    """A tab-separated file of texts with labels, or with scores from 0 to 5."""
-    lines = []
-    for number, parts in enumerate(texts(16, KINDS[kind], seed)):
-        label = number % 5 if kind == "scores" else LABELS["red" in parts[0]]
-        lines.append("\t".join([*parts, str(label)]) + "\n")
-    path.write_text("".join(lines))
-    return path
-
-
 def make_folder(place: Path, kind: str, *options: object) -> Path:
-    files = [f"{split}={write_texts(place / f'{kind}-{split}.tsv', kind, i)}" for i, split in enumerate(SPLITS)]
-    columns = [str(number + 1) for number in range(KINDS[kind])]
+    """Of texts with labels, or with scores from 0 to 5."""
+
+    def label(number: int, text: str) -> str:
+        return str(number % 5) if kind == "scores" else LABELS["red" in text]
+
+    splits = {
+        split: [(*parts, label(number, parts[0])) for number, parts in enumerate(texts(16, KINDS[kind], seed))]
+        for seed, split in enumerate(("train", "valid"))
+    }
     scores = ["--regression", "5"] if kind == "scores" else []
-    command = [kind, "--from-tsv", *files, "--no-header", "--text-columns", *columns]
-    command += ["--label-column", str(KINDS[kind] + 1), *scores, "--vocab", place / "vocab", "--out", place, *options]
-    assert preprocess([str(part) for part in command]) == 0
-    return place / f"{kind}-bin"
-
-
-SPLITS = ("train", "valid")
+    return commands.make_folder(place, kind, splits, *scores, "--vocab", place / "vocab", *options)
 
 
 @pytest.fixture(scope="session")

@@ -59,8 +59,8 @@ def test_line_n_answers_line_n(form, idpg, tmp_path, capfd):
 
 
 @pytest.mark.parametrize("level", [[], ["--log-level", "info"]])
-def test_standard_input_is_answered_as_it_comes(level, idpg):
-    command = [sys.executable, "-m", "fairseq_idpg.predict", "--cpu", "--path", idpg("singles"), "--text", "-", *level]
+def test_standard_input_is_answered_as_it_comes(level, idpg, python):
+    command = [python, "-m", "fairseq_idpg.predict", "--cpu", "--path", idpg("singles"), "--text", "-", *level]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([str(part) for part in command], cwd=ROOT, text=True, **pipes) as process:
         process.stdin.write("red cat\n")

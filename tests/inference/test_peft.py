@@ -18,7 +18,7 @@ from fairseq_idpg.inference.peft import CONFIG, TENSORS
 from preprocess.encoders.hugging_face import fairseq_order, read_vocabulary
 from tests.checkpoints import hf_folders
 from tests.inference.saved import write_checkpoint
-from tests.preprocess.commands import run as preprocess
+from tests.preprocess.commands import make_folder
 from tests.saving.test_fingerprints import change_value
 
 LABELS = ["no", "yes", "maybe"]
@@ -57,12 +57,8 @@ class World:
         bpe = "bert" if family == "bert" else "gpt2"
         self.order = torch.tensor(fairseq_order(read_vocabulary(self.hf)))
         for name, parts in (("single", 1), ("pair", 2)):
-            rows = ["\t".join([*TEXTS[:parts], label]) for label in LABELS for _ in range(2)]
-            (place / f"{name}.tsv").write_text("\n".join(rows) + "\n")
-            files = [f"{split}={place / f'{name}.tsv'}" for split in ("train", "valid")]
-            columns = ["--no-header", "--text-columns", *range(1, parts + 1), "--label-column", parts + 1]
-            folders = ["--bpe", bpe, "--vocab", self.hf, "--out", place]
-            assert preprocess([name, "--from-tsv", *files, *columns, *folders]) == 0
+            rows = [(*TEXTS[:parts], label) for label in LABELS for _ in range(2)]
+            make_folder(place, name, dict.fromkeys(("train", "valid"), rows), "--bpe", bpe, "--vocab", self.hf)
 
     def checkpoint(self, path, *options, pairs=False):
         sizes = [word for name, value in SIZES.items() for word in (f"--{name}", value)]

@@ -1,7 +1,6 @@
 """Classes predicted by the LM head: fairseq's own at <mask>, whatever is injected, and nothing of it is trained."""
 
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from fairseq_idpg.criterions.sentence_prediction_idpg import with_all_words
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.heads import OTHER_WORDS
 from fairseq_idpg.saving.backbone_file import weights_digest
+from tests.criterions.test_extra_loss import criterion_of
 from tests.helpers import enlarge, pair_batch, prompted, stock_twin, tiny_model
 
 NAME = "sentence_classification_head"
@@ -75,17 +75,11 @@ def test_every_method_is_trained_through_it(method, position):
     assert {name.split(".")[0] for name, _ in model.named_parameters()} == {"encoder", "method"}
 
 
-def criterion():
-    cfg = SimpleNamespace(classification_head_name=NAME, regression_target=False)
-    reports = dict.fromkeys(("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman"), False)
-    return SentencePredictionCriterion(SimpleNamespace(**vars(cfg), **reports), SimpleNamespace(label_dictionary=None))
-
-
 def test_the_loss_over_the_vocabulary():
     """As in LPT's code: cross entropy of all words; classes are counted among the verbalisers alone."""
     model, targets = made(), torch.tensor([0, 1, 1])
     sample = {"net_input": inputs(model), "target": targets[:, None], "ntokens": 27}
-    loss, size, log = with_all_words(criterion(), model, sample)
+    loss, size, log = with_all_words(criterion_of(SentencePredictionCriterion), model, sample)
     loss.backward()
     found = model.method.table.grad.clone()
     model.zero_grad()
@@ -94,17 +88,8 @@ def test_the_loss_over_the_vocabulary():
     expected = F.cross_entropy(every_word, torch.tensor(WORDS)[targets], reduction="sum")
     expected.backward()
     assert torch.allclose(loss, expected, rtol=1e-6) and torch.allclose(found, model.method.table.grad, atol=1e-6)
-    assert size == 3 and log["loss"] == loss.data and loss > criterion()(model, sample)[0]
+    assert size == 3 and log["loss"] == loss.data and loss > criterion_of(SentencePredictionCriterion)(model, sample)[0]
     assert log["ncorrect"] == (every_word[:, WORDS].argmax(1) == targets).sum()
-
-
-def test_nothing_of_it_is_saved():
-    model = made()
-    assert set(model.state_dict()) == {"method.table", "backbone_fingerprint", "_extra_state"}
-    whole = made("fine-tuning", no_freeze_backbone=True)
-    trained = {name for name, parameter in whole.named_parameters() if parameter.requires_grad}
-    assert {f"{LM_HEAD}dense.weight", f"{LM_HEAD}bias", f"{STACK}embed_tokens.weight"} <= trained
-    assert trained <= set(whole.state_dict())
 
 
 def backbone(change=lambda weights: None):

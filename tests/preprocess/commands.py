@@ -35,6 +35,18 @@ def run(arguments: Sequence[object]) -> int:
     return 0
 
 
+def make_folder(place: Path, name: str, splits: dict[str, Sequence[Sequence[str]]], *options: object) -> Path:
+    """A binarized folder: rows of one or two sentences and a label behind them."""
+    for split, rows in splits.items():
+        text = "".join("\t".join(row) + "\n" for row in rows)
+        (place / f"{name}-{split}.tsv").write_text(text, encoding="utf-8")
+        columns = range(1, len(rows[0]) + 1)
+    files = [f"{split}={place / name}-{split}.tsv" for split in splits]
+    layout = ["--no-header", "--text-columns", *columns[:-1], "--label-column", columns[-1]]
+    assert run([name, "--from-tsv", *files, *layout, "--out", place, *options]) == 0
+    return place / f"{name}-bin"
+
+
 class Commands:
     """Runs in a folder of its own: ``ok`` and ``fails`` give the produced folder and the error line."""
 

@@ -52,7 +52,7 @@ def test_the_noise_is_a_factor():
     torch.testing.assert_close(factors.std(0), torch.ones(3), atol=0.06, rtol=0)
 
 
-@pytest.mark.parametrize("method", ["smop", "pt-moe"])
+@pytest.mark.parametrize("method", ["smop", "pt-moe", "dynamic-prompt"])
 def test_noise_is_drawn_once_in_a_training_pass_for_all_places(method):
     model, drawn = tiny_model(method=method, prompt_layers="all", prompt_length=2), []
     draw = model.method.draw

@@ -257,7 +257,7 @@ class Steps:
         self.optimizer = Optimizer(trained)
         self.stream = cycle(self.batches)
         libraries = ["torch", *([*{case.maker, "transformers"}] if case.peer else ["fairseq"])]
-        self.built = {
+        self.built: dict[str, Any] = {
             "trainable": trainable(self.model),
             "built_mib": torch.cuda.memory_allocated() / MIB if self.cuda else resident_mib("VmRSS"),
             "tokens": sum(int(tokens.ne(PAD).sum()) for tokens, _ in drawn) / len(drawn),

@@ -136,6 +136,7 @@ def _options(method: str, settings: Settings, **options: Any) -> Any:
 
 def _method(case: Case, settings: Settings) -> Built:
     from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
+    from fairseq_idpg.backbone.cpu import pack_linears
     from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
     from fairseq_idpg.representations.kinds import GLOVE
 
@@ -146,6 +147,8 @@ def _method(case: Case, settings: Settings) -> Built:
     model = RobertaIDPGModel(args, encoder)
     model.register_classification_head(HEAD, num_classes=2)
     model.backbone_loaded = True  # a random one
+    if settings.device == "cpu" and settings.dtype == "float32":  # as the task does
+        pack_linears(encoder.sentence_encoder.layers, trains=True)
     word_vectors = model.method is not None and model.method.representation == GLOVE
 
     def arguments(tokens: Tensor) -> dict[str, Any]:

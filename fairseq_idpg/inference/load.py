@@ -19,6 +19,7 @@ from omegaconf.errors import ConfigAttributeError
 from preprocess.dictionary import SPECIAL
 from preprocess.errors import reason_of
 
+from ..backbone.cpu import pack_linears
 from ..errors import InputError, refused
 from ..models.config import open_options, predicts_words, use_method_file
 from ..out_of_memory import put_on, usual_device
@@ -157,6 +158,8 @@ def open_checkpoint(
         model.merge_method()
     means = find_vectors(vectors, model, record, text)
     model = put_on(target, model.half() if fp16 else model, what)
+    if target.type == "cpu":
+        pack_linears(model.encoder.sentence_encoder.layers)
     return Predictor(model.eval(), task, record, text, means, template)
 
 

@@ -14,6 +14,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
+from ..backbone.cpu import pack_linears
 from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations, with_all_words
 from ..errors import InputError
 from ..metrics import reported
@@ -205,6 +206,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Fill the caches before the first step reads them; each split is one pass of the backbone over its texts."""
+        if next(model.parameters()).device.type == "cpu":
+            pack_linears(model.encoder.sentence_encoder.layers, trains=True)
         for split, dataset in self.datasets.items():
             fill_cache(dataset.representations, model, dataset.raw_tokens, dataset.sizes, split)
             fill_cache(dataset.states, model, dataset.raw_tokens, dataset.places.shorten.sizes, split)

@@ -86,10 +86,6 @@ class ATTEMPT(PromptMethod):
             raise InputError(f"--attempt-sources {number}: --source-prompts names {count}: leave the number out")
         cfg.attempt_sources = count
 
-    @property
-    def initial_rows(self) -> nn.Parameter:
-        return self.table
-
     @torch.no_grad()
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         super().set_initial_values(cfg, words)

@@ -28,7 +28,6 @@ PromptAt = Callable[[int, States | None], Tensor]
 TABLE_STD = 0.02  # of every embedding table in the released code, since RobertaModel draws them again
 PREFIX = ("key-value", "key-value-input")
 LATE = "late"
-ONE_PLACE = "there is one prompt, which shares with no other: leave it out or give --prompt-layers all"
 
 Insertion: Any = ChoiceEnum(["add", "replace", *PREFIX, LATE])
 Initial: Any = ChoiceEnum(list(INITS))
@@ -130,6 +129,7 @@ class PromptMethod(Method):
     """Rows that enter at ``places``; a subclass says what they are."""
 
     reads_words = False  # the input's rows are made from the text's word embeddings
+    table: nn.Parameter  # places (or 1) x rows x d
     # Both are for analyses; a method whose rows depend on the input replaces them.
     shared: str | None = "the same prompt for every input"  # what ``initial_rows`` are; None: inputs share no rows
     # behind the method's name: why the rows of one example cannot be shown; None: they can
@@ -197,12 +197,15 @@ class PromptMethod(Method):
                 "with a prompt in the input alone there are no hidden states to replace: leave it out or give "
                 "--prompt-layers all"
             )
+        if issubclass(self.config, GeneratorConfig) and len(self.places) == 1:
+            alone = "there is one prompt, which shares with no other: leave it out or give --prompt-layers all"
+            reasons["generator_sharing"] = alone
         return reasons
 
     @property
-    @abstractmethod
     def initial_rows(self) -> nn.Parameter | None:
         """Return what --prompt-init sets, places (or 1) x rows x d; None where no parameter is such rows."""
+        return self.table
 
     def prompt_parameters(self) -> list[nn.Parameter]:
         return [] if self.initial_rows is None else [self.initial_rows]

@@ -95,10 +95,6 @@ class DynamicPrompt(PromptMethod):
             self.position = nn.Linear(width, cfg.prompt_length + 1)
             self.slots = (*self.slots, "arrange")
 
-    @property
-    def initial_rows(self) -> nn.Parameter:
-        return self.table
-
     def draw(self, logits: Tensor) -> Tensor:
         """Draw B x (t + 1) numbers from Gumbel(0, 1)."""
         return -torch.empty_like(logits).exponential_().log()

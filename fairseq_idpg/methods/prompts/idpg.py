@@ -32,7 +32,7 @@ from ..base import Geometry
 from ..options import Filled, TrueFalse, option
 from ..phm import check_divisible, kronecker_sum
 from ..registry import register_preset
-from .base import ONE_PLACE, TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
+from .base import TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
 
 # In the released code bare parameters keep the initialisation that it writes, and RobertaModel draws Linears again.
 PHM_STD, DENSE_STD = 0.05, 0.02
@@ -196,8 +196,6 @@ class IDPG(PromptMethod):
 
     def without_effect(self, cfg: IDPGConfig) -> dict[str, str]:
         reasons = super().without_effect(cfg)
-        if len(self.places) == 1:
-            reasons["generator_sharing"] = ONE_PLACE
         if self.places == (0,) and self.from_previous_layer:
             made_from = "the input's prompt is made from M(x)"
             reasons["representation"] = f"{made_from}: leave it out or give --representation backbone"

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..base import Geometry
 from ..options import Filled, TrueFalse, option
 from ..registry import register_preset
-from .base import ONE_PLACE, TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
+from .base import TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
 
 
 @dataclass
@@ -72,13 +72,6 @@ class LoPA(PromptMethod):
         self.gates = nn.ModuleList(Gate(cfg, self.rows, geometry.width) for _ in range(places if sharing == "L" else 1))
         self.table = nn.Parameter(torch.empty(1 if sharing == "S" else places, self.rows, geometry.width))
         nn.init.normal_(self.table, std=TABLE_STD)
-
-    @property
-    def initial_rows(self) -> nn.Parameter:
-        return self.table
-
-    def without_effect(self, cfg: Any) -> dict[str, str]:
-        return super().without_effect(cfg) | ({"generator_sharing": ONE_PLACE} if len(self.places) == 1 else {})
 
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         assert representation is not None

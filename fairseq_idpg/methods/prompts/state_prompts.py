@@ -14,7 +14,7 @@ from ...errors import InputError
 from ...representations.kinds import LAST_STATES
 from ..base import Geometry
 from ..options import Filled, TrueFalse, option
-from .base import ONE_PLACE, GeneratorConfig, PromptAt, PromptMethod, words_of
+from .base import GeneratorConfig, PromptAt, PromptMethod, words_of
 
 # how a generator finds what it reads in the pass, from the states below its place
 IN_PASS: dict[str, Callable[[Any], States]] = {
@@ -124,9 +124,7 @@ class StatePrompts(PromptMethod):
     def without_effect(self, cfg: StatePromptConfig) -> dict[str, str]:
         reasons = super().without_effect(cfg)
         sharing, reads = str(cfg.generator_sharing), str(cfg.generator_input)
-        if len(self.places) == 1:
-            reasons["generator_sharing"] = ONE_PLACE
-        elif self.bias is None and sharing == "M":
+        if self.bias is None and sharing == "M" and len(self.places) > 1:
             reasons["generator_sharing"] = "without biases M is S: leave it out or give --generator-bias true"
         if self.places == (0,) and self.in_input and reads != LAST:
             reasons["generator_input"] = "the input's prompt is made from the words: leave it out"

@@ -128,8 +128,7 @@ class TaskPrompts(PromptMethod):
     def __init__(self, cfg: TaskPromptConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
         self.width, self.length = geometry.width, cfg.prompt_length
-        table = torch.empty(len(self.places), self.rows, self.width)
-        nn.init.normal_(table, std=TABLE_STD)
+        table = torch.empty(len(self.places), self.rows, self.width).normal_(std=TABLE_STD)
         self.reparameterization = self.make_network(cfg, table.numel() // self.length)
         if self.reparameterization is None:
             self.table = nn.Parameter(table)
@@ -154,15 +153,6 @@ class TaskPrompts(PromptMethod):
         """Put what the network makes now into the table, unless the checkpoint lacked the network."""
         if self.reparameterization is not None and not self.folded:
             self.table.copy_(self.made_rows(self.reparameterization))
-
-    def train(self, mode: bool = True) -> "TaskPrompts":
-        if not mode:
-            self.fold()
-        return super().train(mode)
-
-    @property
-    def initial_rows(self) -> nn.Parameter:
-        return self.table
 
     def prompt_parameters(self) -> list[nn.Parameter]:
         return [] if self.training_only else [self.table]

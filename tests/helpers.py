@@ -15,7 +15,7 @@ from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_arch
 from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
 from fairseq_idpg.models.config import METHOD_OPTIONS, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
-from fairseq_idpg.tasks.positions import first_row, insertion_index, prompt_block
+from fairseq_idpg.tasks.positions import END, insertion_index, prompt_block
 
 PAD, EOS = 1, 2
 ALWAYS_SAVED = {"backbone_fingerprint", "_extra_state"}  # besides tensors that were trained
@@ -110,7 +110,7 @@ def prompted(tokens: torch.Tensor, position: int, length: int, placeholder: int 
         block = prompt_block(position, length, placeholder, EOS).tolist()
         at = int(index[0])
         rows.append(torch.tensor(row[:at] + block + row[at:]))
-        offsets.append(int(first_row(position, index)[0]))
+        offsets.append(at + (position == END))
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
     return SimpleNamespace(prompted_tokens=padded, prompt_offset=torch.tensor(offsets))
 

@@ -80,11 +80,6 @@ def prompt_block(position: int, prompt_length: int, placeholder: int, separator:
     return torch.tensor([*ends, *[placeholder] * prompt_length, *ends], dtype=torch.long)
 
 
-def first_row(position: int, index: np.ndarray) -> np.ndarray:
-    """Return the index of the first prompt row once the block stands before ``index``."""
-    return index + (position == END)
-
-
 def kept_lengths(lengths: Lengths, room: int) -> list[np.ndarray]:
     """Return how many tokens of each sentence fit into ``room`` together; the longer one is cut first."""
     if len(lengths) == 1:
@@ -114,7 +109,7 @@ class Shortener:
     @property
     def words(self) -> int:
         """Tokens of an example that belong to no sentence."""
-        return special_tokens(len(self.kept) == 2, self.separators)
+        return 2 + self.separators * (len(self.kept) == 2)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -154,11 +149,6 @@ class Shortener:
         return tokens[keep]
 
 
-def special_tokens(pairs: bool, separators: int) -> int:
-    """Return how many ``<s>`` and ``</s>`` an example has."""
-    return 2 + separators if pairs else 2
-
-
 def separators(cfg: Any) -> int:
     """Return how many ``</s>`` stand between the sentences of a pair."""
     return 1 if cfg.separator_token is None else 2
@@ -170,7 +160,7 @@ def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int |
     ``rows``: tokens that the prompt adds, with separators around it; ``words``: tokens of a template, with ``<s>`` and
     ``</s>``, if the sentences stand in one.
     """
-    room = cfg.max_positions - (special_tokens(pairs, separators(cfg)) if words is None else words) - rows
+    room = cfg.max_positions - (2 + separators(cfg) * pairs if words is None else words) - rows
     if room < (2 if pairs else 1):
         raise InputError(
             f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "

@@ -19,7 +19,6 @@ from ..errors import InputError
 from ..metrics import reported
 from ..models.config import predicts_words
 from ..models.prepare import DataFacts, complete_options
-from ..models.short_form import leave_open
 from ..names import TRAIN
 from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch
@@ -65,7 +64,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     @classmethod
     def add_args(cls, parser: Any) -> None:
         super().add_args(parser)
-        leave_open(parser)
+        # ``complete_arguments`` has to tell what was typed from what was not
+        parser.set_defaults(criterion=None, best_checkpoint_metric=None)
 
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
@@ -193,7 +193,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             total, processes = self.cfg.total_batch_size, kwargs.get("num_shards", 1)
             kwargs["max_sentences"] = share_of_batch(total, processes, self.cfg.update_freq)
             if most:
-                kwargs["max_tokens"] = share_of_tokens(most, processes * self.cfg.update_freq[0], longest)
+                # of the examples of an update, at least the longest
+                kwargs["max_tokens"] = max(most // (processes * self.cfg.update_freq[0]), longest)
         if self.stored is not None or self.state_cache is not None:
             # Worker processes then start at the first step, when ``begin_epoch`` has filled the caches.
             kwargs["data_buffer_size"] = kwargs.get("data_buffer_size") or 1
@@ -273,8 +274,3 @@ def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> in
             f"{','.join(map(str, update_freq))}: give one --update-freq, and a multiple of {parts}"
         )
     return total // parts
-
-
-def share_of_tokens(total: int, parts: int, longest: int) -> int:
-    """Return --max-tokens of one of the ``parts`` of an update of ``total`` tokens; at least the longest example."""
-    return max(total // parts, min(total, longest))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.positions import check_position, first_row, insertion_index, prompt_block
+from fairseq_idpg.tasks.positions import END, check_position, insertion_index, prompt_block
 
 BOS, EOS, ROW = 0, 2, 3
 LENGTH = st.integers(0, 30)
@@ -18,7 +18,7 @@ def inserted(position, a, b, t, separators=2):
     index = insertion_index(position, [np.array([n]) for n in (a, b) if n is not None], separators)
     block = prompt_block(position, t, ROW, EOS).tolist()
     at = int(index[0])
-    return tokens[:at] + block + tokens[at:], int(first_row(position, index)[0])
+    return tokens[:at] + block + tokens[at:], at + (position == END)
 
 
 def expected(position, a, b, t, separators):

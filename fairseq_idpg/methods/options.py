@@ -48,8 +48,8 @@ def option(
         formerly: the value of checkpoints that are older than the option.
     """
     metadata = {"help": help, "preset_default": default, "only_with": only_with, "range": (least, above, below)}
-    history = {"changeable": changeable or starting, "starting": starting, "formerly": formerly}
-    return field(default=None, metadata={**metadata, **history})
+    metadata |= {"changeable": changeable or starting, "starting": starting, "formerly": formerly}
+    return field(default=None, metadata=metadata)
 
 
 # the rate of a dropout: 0 <= rate < 1

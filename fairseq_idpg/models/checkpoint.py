@@ -22,10 +22,6 @@ from ..saving.record import saved_record
 from .config import predicts_words
 
 logger = logging.getLogger(__name__)
-UNRECORDED = (
-    "this checkpoint is of an earlier version, without a record of its data and a checksum of its weights: labels, "
-    "their order, the encoding of texts and special tokens cannot be compared with those of its training"
-)
 
 
 class SavesTrainableOnly(BaseFairseqModel):
@@ -167,7 +163,11 @@ class SavesTrainableOnly(BaseFairseqModel):
                     method.folded = True
             self._check_complete(state_dict, whole)
             if saved_record(state_dict, "this checkpoint") is None:
-                logger.warning(UNRECORDED)
+                logger.warning(
+                    "this checkpoint is of an earlier version, without a record of its data and a checksum of its "
+                    "weights: labels, their order, the encoding of texts and special tokens cannot be compared with "
+                    "those of its training"
+                )
         else:
             tensors.take_encoder(state_dict, whole)
         tensors.check_shapes(state_dict, whole)

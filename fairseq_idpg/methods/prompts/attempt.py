@@ -109,7 +109,6 @@ class ATTEMPT(PromptMethod):
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         once: list[Tensor] = []  # the weights, of the whole pass
         prompts = torch.cat([self.sources, self.table[None]])
-        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
         rows_at = dict(zip(self.places, prompts.unbind(1)))
 
         def prompt_at(place: int, states: Any) -> Tensor:

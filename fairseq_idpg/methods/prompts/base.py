@@ -152,7 +152,10 @@ class PromptMethod(Method):
 
     @abstractmethod
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
-        """Begin one forward pass, with M(x) as for ``injection``, and return what makes the rows of each place."""
+        """Begin one forward pass, with M(x) as for ``injection``, and return what makes the rows of each place.
+
+        Tables of N places are unbound here: indexing each would make N gradients of the whole size.
+        """
 
     def injection(self, representation: Tensor | None) -> Injection:
         """Make rows of the input now, unless they are made of its words, and those of a layer when it is reached."""

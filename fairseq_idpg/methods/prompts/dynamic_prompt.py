@@ -100,7 +100,7 @@ class DynamicPrompt(PromptMethod):
         return -torch.empty_like(logits).exponential_().log()
 
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
-        tables = self.table.unbind()  # the gradient is one stack; indexing would make one of the whole size each time
+        tables = self.table.unbind()
         weights = None if self.pool is None else self.pool(representation).softmax(1)
 
         def prompt_at(place: int, states: Any) -> Tensor:

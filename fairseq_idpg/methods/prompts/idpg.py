@@ -217,7 +217,6 @@ class IDPG(PromptMethod):
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         c0: Any = None if representation is None else self.dropout(representation)
         generators = [generator.ready() for generator in self.generators]
-        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
         biases = self.bias.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:

@@ -76,7 +76,7 @@ class LoPA(PromptMethod):
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         assert representation is not None
         gates = [gate(representation) for gate in self.gates]
-        tables = self.table.unbind()  # its gradient is one stack; indexing would make one of the whole size each time
+        tables = self.table.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:
             number = self.places.index(place)

@@ -95,7 +95,6 @@ class SMoP(PromptMethod):
 
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         once: list[Tensor] = []  # the weights, of the whole pass
-        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
         tables = self.table.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:

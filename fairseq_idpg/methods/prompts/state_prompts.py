@@ -106,7 +106,6 @@ class StatePrompts(PromptMethod):
 
     def begin_pass(self, representation: Any) -> PromptAt:
         """``representation``: the last ``States``, or None."""
-        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
         biases = None if self.bias is None else self.bias.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:

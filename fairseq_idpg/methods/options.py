@@ -89,10 +89,7 @@ def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
     options, defaults = preset.options, preset.defaults
     for name in every_option:
         if name not in options and getattr(cfg, name, None) is not None:
-            raise InputError(
-                f"{as_typed(cfg, name)} has no effect with --method {preset.name}: leave it out or choose another "
-                "--method"
-            )
+            raise InputError(f"{as_typed(cfg, name)} has no effect with --method {preset.name}: leave it out")
     # a checkpoint that is older than an option does not record it: the option then has its former value
     recorded = cfg if OmegaConf.is_config(cfg) else vars(cfg)
     for name, declared in options.items():

@@ -148,10 +148,7 @@ def register_preset(
     for option, value in preset.defaults.items():
         kind = preset.options[option].type
         if value is True or value and bool in (kind, *get_args(kind)):
-            raise ValueError(
-                f"preset {name}: {flag_name(option)} is {value!r}, and no run can turn it off: declare it "
-                "Filled[TrueFalse], and write 'true'"
-            )
+            raise ValueError(f"preset {name}: no run can turn {flag_name(option)} off: declare it Filled[TrueFalse]")
     PRESETS[name] = preset
 
 

@@ -198,9 +198,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         Raise InputError where the backbone was not loaded, or the batch lacks the prompt's place or vectors.
         """
         if not self.backbone_loaded:
-            raise InputError(
-                f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
-            )
+            raise InputError(f"--backbone {self.args.backbone} was not loaded: give the path of its model.pt")
         # One GPU replays training passes that were recorded on batches of the same shape: see ``TrainingGraphs``, which
         # calls this function again to record. Passes that return more than logits are not recorded.
         needs_layers = return_all_hiddens or inspect is not None

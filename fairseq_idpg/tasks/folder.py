@@ -50,9 +50,7 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
         has_classes = "classes (label/dict.txt), and --regression-target is for scores: leave it out, or give scores"
         raise InputError(f"data folder {data} has {has_scores if scores else has_classes}")
     if regression != (cfg.num_classes == 1):
-        raise InputError(
-            f"--num-classes {cfg.num_classes}: give the number of classes; or 1 and --regression-target, for scores"
-        )
+        raise InputError(f"--num-classes {cfg.num_classes}: give their number, or 1 and --regression-target for scores")
     DataFolder(Path(data), regression)
     if not regression and (labelled or not from_checkpoint) and not names.is_file():
         raise InputError(f"data folder {data} has no label/dict.txt: {PREPROCESS}")
@@ -74,9 +72,7 @@ def check_files(data: str, split: str, regression: bool, combine: bool = False) 
     """
     folder = DataFolder(Path(data), regression)
     if split not in folder.splits:
-        raise InputError(
-            f"data folder {data} has no input0/{split}.idx: name a split that it has, {' or '.join(folder.splits)}"
-        )
+        raise InputError(f"data folder {data} has no input0/{split}.idx: give a split of {', '.join(folder.splits)}")
     examples = [check_split(folder, name) for name in (folder.joined(split) if combine else [split])]
     if not examples[0]:
         raise InputError(f"split {split} of {data} is empty: {PREPROCESS}")
@@ -109,10 +105,7 @@ def sentence_lengths(sentences: Any) -> np.ndarray:
 def text_encoder(data: str, text: str) -> Encoder:
     """Return the encoder that the folder records, to encode ``text``; raise InputError where it is gone or another."""
     if not os.path.isfile(os.path.join(data, FOLDER_FACTS)):
-        raise InputError(
-            f"{data}/{FOLDER_FACTS} is missing, so {text!r} cannot be encoded as the data was: make the folder with "
-            "python -m preprocess"
-        )
+        raise InputError(f"{data}/{FOLDER_FACTS} is missing, which says how to encode {text!r}: {PREPROCESS}")
     folder = DataFolder(Path(data))
     encoder = load_encoder(*folder_encoder(folder, None, None))
     check_encoder(folder, encoder)
@@ -121,7 +114,9 @@ def text_encoder(data: str, text: str) -> Encoder:
 
 def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> Record:
     """Return the record of the task's folder, from its files and its ``preprocess.json``; InputError: damaged."""
-    pairs, facts, vectors = has_pairs(cfg.data), preprocess_facts(cfg.data), None
+    pairs, noted, vectors = has_pairs(cfg.data), DataFolder(Path(cfg.data)).facts(), None
+    values = {name: noted.get(name) for name in ("task", "scale", "bpe", "vocab", "max_length")}
+    facts = read_record({**values, "bpe_sha256": noted.get("vocab_sha256")}, f"{cfg.data}/{FOLDER_FACTS}")
     with contextlib.suppress(InputError):  # no word vectors, or damaged ones
         vectors = read_facts(Path(cfg.data)).get("vectors_sha256")
     return replace(
@@ -135,13 +130,6 @@ def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> R
         dictionary=symbols_fingerprint(dictionary),
         vectors=vectors if fits(vectors, dict[str, str]) else None,
     )
-
-
-def preprocess_facts(data: str) -> Record:
-    """Return the record in ``preprocess.json``, empty where there is none; raise InputError where it is damaged."""
-    facts = DataFolder(Path(data)).facts()
-    values = {name: facts.get(name) for name in ("task", "scale", "bpe", "vocab", "max_length")}
-    return read_record({**values, "bpe_sha256": facts.get("vocab_sha256")}, f"{data}/{FOLDER_FACTS}")
 
 
 def class_names(dictionary: Dictionary) -> list[str]:
@@ -186,10 +174,7 @@ class LabelOrder:
                 f"checkpoint was trained on {listed(names)}: give data with its labels, or another checkpoint"
             )
         if len(names) != self.num_classes:
-            raise InputError(
-                f"--num-classes is {self.num_classes}, and this checkpoint has {len(names)} classes "
-                f"({listed(names)}): give --num-classes {len(names)}"
-            )
+            raise InputError(f"--num-classes is {self.num_classes}, checkpoint has {listed(names)}: give {len(names)}")
         for number, name in enumerate(names, start=self.dictionary.nspecial):
             if number == len(self.dictionary):
                 self.dictionary.add_symbol(name)

@@ -48,10 +48,7 @@ def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
         )
     separator = cfg.separator_token
     if separator is not None and (separator == dictionary.pad() or not 0 <= separator < len(dictionary)):
-        raise InputError(
-            f"--separator-token {separator} is padding, or not among the {len(dictionary)} symbols of the dictionary: "
-            "give 2 for </s>, or 0 for <s>"
-        )
+        raise InputError(f"--separator-token {separator} is padding or no symbol: give 2 for </s>, or 0 for <s>")
 
 
 def check_position(position: int, pairs: bool, template: bool = False) -> None:
@@ -162,10 +159,7 @@ def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int |
     """
     room = cfg.max_positions - (2 + separators(cfg) * pairs if words is None else words) - rows
     if room < (2 if pairs else 1):
-        raise InputError(
-            f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
-            f"{SHORTER}"
-        )
+        raise InputError(f"--prompt-length {prompt_length} fills --max-positions {cfg.max_positions}: give {SHORTER}")
     return room
 
 

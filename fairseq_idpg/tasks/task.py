@@ -184,10 +184,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         """Return fairseq's, with --total-batch-size and --max-tokens shared out among processes and --update-freq."""
         longest, most = int(dataset.num_tokens_vec(slice(None)).max(initial=0)), kwargs.get("max_tokens")
         if most is not None and longest > most:
-            raise InputError(
-                f"--max-tokens {most} (in validation --max-tokens-valid) is below the longest example, {longest} "
-                f"tokens: give {longest} or more"
-            )
+            raise InputError(f"--max-tokens {most} (or -valid) is below the longest example: give {longest} or more")
         trained = any(dataset is known for split, known in self.datasets.items() if split.startswith(TRAIN))
         if trained and not self.judges and self.cfg.total_batch_size is not None:
             total, processes = self.cfg.total_batch_size, kwargs.get("num_shards", 1)
@@ -242,9 +239,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         model.check_backbone()
         if not torch.isfinite(loss):
             lines = sample["id"] + 1
-            raise InputError(
-                f"the loss of lines {int(lines.min())} to {int(lines.max())} is not finite: give another checkpoint"
-            )
+            raise InputError(f"the loss of lines {lines.min()} to {lines.max()} is not finite: give another checkpoint")
         return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:

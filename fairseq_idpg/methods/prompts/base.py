@@ -118,10 +118,7 @@ def parse_places(text: str, layers: int, needs_input: bool = True) -> tuple[int,
     words = {"first": "0", "middle": str(min(layers // 2 + 1, layers - 1))}
     places = parse_layers("--prompt-layers", words.get(text, text), layers, "first, all, middle")
     if places[0] != 0 and needs_input:
-        raise InputError(
-            f"--prompt-layers {text}: add 0, the input, which makes the rows that later layers read, or give "
-            "--prompt-insertion late"
-        )
+        raise InputError(f"--prompt-layers {text}: add 0, the input, or give --prompt-insertion late")
     return places
 
 

@@ -177,9 +177,7 @@ class IDPG(PromptMethod):
             input_width, added = cfg.representation_width, cfg.generator_residual
             wanted = f" of {width} numbers, as wide as the rows of --generator-residual" if added else ""
             if not input_width or added and input_width != width:
-                raise InputError(
-                    f"--representation glove needs word vectors{wanted}: run python -m preprocess glove on the data"
-                )
+                raise InputError(f"--representation glove needs word vectors{wanted}: run python -m preprocess glove")
         generator: Any = DenseGenerator if str(cfg.generator) == "dnn" else PHMGenerator
         count = places if sharing == "L" else 1
         self.generators: Any = nn.ModuleList(generator(cfg, input_width, self.rows * width) for _ in range(count))

@@ -176,10 +176,7 @@ def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = 
     differences = ["on another backbone or with another --predict-with"] if elsewhere else []
     differences += other_meaning(method, cfg, options)
     if differences:
-        logger.warning(
-            f"--prompt-init-from {path} was trained {', '.join(differences)}, and this run is not: give the same, "
-            "unless you want this"
-        )
+        logger.warning(f"--prompt-init-from {path} was trained {', '.join(differences)}, and this run is not")
     method.load_state_dict(state)
 
 

@@ -39,10 +39,7 @@ def named_sources(cfg: Any) -> list[str]:
     """Return the paths of --source-prompts; InputError if it is empty."""
     paths = source_paths(cfg.source_prompts)
     if not paths:
-        raise InputError(
-            f"--method {cfg.method} starts from other tasks' prompts: give their checkpoints, --source-prompts "
-            "A.pt,B.pt"
-        )
+        raise InputError(f"--method {cfg.method} starts from other prompts: give them, --source-prompts A.pt,B.pt")
     return paths
 
 

@@ -76,10 +76,7 @@ class StatePrompts(PromptMethod):
         super().__init__(cfg, geometry)
         reads = str(cfg.generator_input)
         if self.in_input and reads == "embeddings":
-            raise InputError(
-                "--generator-input embeddings: a prompt of the input is made before these: give words or last, or "
-                "another --prompt-insertion"
-            )
+            raise InputError("--generator-input embeddings come after a prompt of the input: give words or last")
         if reads == LAST:
             self.representation = LAST_STATES
         else:

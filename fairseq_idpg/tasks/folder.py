@@ -114,9 +114,7 @@ def text_encoder(data: str, text: str) -> Encoder:
 
 def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> Record:
     """Return the record of the task's folder, from its files and its ``preprocess.json``; InputError: damaged."""
-    pairs, noted, vectors = has_pairs(cfg.data), DataFolder(Path(cfg.data)).facts(), None
-    values = {name: noted.get(name) for name in ("task", "scale", "bpe", "vocab", "max_length")}
-    facts = read_record({**values, "bpe_sha256": noted.get("vocab_sha256")}, f"{cfg.data}/{FOLDER_FACTS}")
+    pairs, facts, vectors = has_pairs(cfg.data), preprocess_facts(cfg.data), None
     with contextlib.suppress(InputError):  # no word vectors, or damaged ones
         vectors = read_facts(Path(cfg.data)).get("vectors_sha256")
     return replace(
@@ -130,6 +128,13 @@ def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> R
         dictionary=symbols_fingerprint(dictionary),
         vectors=vectors if fits(vectors, dict[str, str]) else None,
     )
+
+
+def preprocess_facts(data: str) -> Record:
+    """Return the record in ``preprocess.json``, empty where there is none; raise InputError where it is damaged."""
+    facts = DataFolder(Path(data)).facts()
+    values = {name: facts.get(name) for name in ("task", "scale", "bpe", "vocab", "max_length")}
+    return read_record({**values, "bpe_sha256": facts.get("vocab_sha256")}, f"{data}/{FOLDER_FACTS}")
 
 
 def class_names(dictionary: Dictionary) -> list[str]:

@@ -171,10 +171,7 @@ def find_preset(name: str) -> Preset:
     for one, other in itertools.combinations(parts, 2):
         shared = [option for option in one.options if option in other.options]
         if shared:
-            raise InputError(
-                f"--method {name}: {one.name} and {other.name} share {flag_name(shared[0])}, which cannot have "
-                "two values: join prompts with adapters, such as m-idpg-phm+adapter, or choose one"
-            )
+            raise InputError(f"--method {name}: {one.name} and {other.name} share {flag_name(shared[0])}: choose one")
     return Preset(
         name,
         methods=tuple(method for part in parts for method in part.methods),

@@ -61,8 +61,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         misfits += [name for name, value in state.items() if not value.is_floating_point()]  # quantized: no weights
         if misfits:
             raise InputError(
-                f"--backbone {backbone.path} does not fit --arch: {len(misfits)} tensors are missing, too many, of "
-                f"another size or of whole numbers (such as {misfits[0]}): give another"
+                f"--backbone {backbone.path} does not fit --arch in {len(misfits)} tensors ({misfits[0]}): give another"
             )
         # torch's own loading: fairseq's would first complete and check a checkpoint of ours
         torch.nn.Module.load_state_dict(self, as_own(state, parameters), strict=False, assign=True)
@@ -201,8 +200,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         """Compare fingerprints of the backbone's tensors, or of its file's bytes, which is the ``old`` one."""
         if not self.backbone_loaded:
             raise InputError(
-                f"this checkpoint holds prompts only and its --backbone {self.args.backbone} is missing: give the path "
-                "of the backbone it was trained on"
+                f"this checkpoint holds prompts only, and --backbone {self.args.backbone} is missing: give its path"
             )
         theirs, own, source = fingerprint, self.backbone_fingerprint, "its tensors"
         if old is not None:

@@ -84,10 +84,7 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
     if str(getattr(cfg, "prompt_init", None)) == "class-labels" and cfg.prompt_init_text:
         texts, classes = cfg.prompt_init_text.split("|"), data.task_cfg.num_classes
         if len(texts) != classes > 1:
-            raise InputError(
-                f"--prompt-init-text {cfg.prompt_init_text!r} has {len(texts)} texts, and there are {classes} classes: "
-                "give one for each, with | between"
-            )
+            raise InputError(f"--prompt-init-text has {len(texts)} texts for {classes} classes: give one each, a|b")
     if model.method is not None:
         embeddings, special = model.encoder.sentence_encoder.embed_tokens.weight, data.dictionary.nspecial
         fingerprint, symbols = model.backbone_fingerprint, data.dictionary.symbols

@@ -59,10 +59,7 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
         if not has_pairs(data):
             raise InputError(f"--swap-pairs append needs sentence pairs, but {data} has no input1: leave it out")
         if not from_checkpoint and has_exchanged_pairs(DataFolder(Path(data))):
-            raise InputError(
-                f"--swap-pairs append: {data} was made with --swap-pairs append and has each training pair in both "
-                "orders: leave it out"
-            )
+            raise InputError(f"--swap-pairs append: {data} has each training pair in both orders already: leave it out")
 
 
 def check_files(data: str, split: str, regression: bool, combine: bool = False) -> None:
@@ -86,8 +83,7 @@ def find_questions(data: str, split: str, reports: Sequence[str]) -> Questions |
         if metric in OF_QUESTIONS and not scored:
             what = "no" if questions is None else "no texts of answers in"
             raise InputError(
-                f"{flag_name(REPORT + metric)} scores questions, and {data} has {what} {question_file(split)}: "
-                "leave it out, or make the folder with python -m preprocess"
+                f"{flag_name(REPORT + metric)} scores questions; {data} has {what} {question_file(split)}: leave it out"
             )
     return questions
 
@@ -215,8 +211,7 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
         if not needed:
             return
         raise InputError(
-            f"split {split} of {data} has no labels ({path} is missing): python -m fairseq_idpg.predict takes it as it "
-            "is; to train or to validate, name another subset"
+            f"split {split} of {data} has no labels ({path} is missing): name another, or use fairseq_idpg.predict"
         )
     if regression:
         count = len(DataFolder(Path(data), regression).targets(split))

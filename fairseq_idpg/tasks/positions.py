@@ -42,10 +42,7 @@ Lengths = Sequence[np.ndarray]  # N tokens of the first sentences; of pairs also
 def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
     """Raise InputError unless --init-token is ``<s>`` and a --separator-token is in the dictionary and no padding."""
     if cfg.init_token != dictionary.bos():
-        raise InputError(
-            f"--init-token {cfg.init_token} is not <s>, with which the backbone's sentences begin and from which the "
-            f"prompt's place counts: give --init-token {dictionary.bos()}"
-        )
+        raise InputError(f"--init-token {cfg.init_token} is not <s>, which begins sentences: give {dictionary.bos()}")
     separator = cfg.separator_token
     if separator is not None and (separator == dictionary.pad() or not 0 <= separator < len(dictionary)):
         raise InputError(f"--separator-token {separator} is padding or no symbol: give 2 for </s>, or 0 for <s>")

@@ -265,7 +265,6 @@ def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> in
     parts = processes * update_freq[0]
     if len(set(update_freq)) > 1 or total < 1 or total % parts:
         raise InputError(
-            f"--total-batch-size {total} cannot be shared by {processes} processes with --update-freq "
-            f"{','.join(map(str, update_freq))}: give one --update-freq, and a multiple of {parts}"
+            f"--total-batch-size {total}: give one --update-freq, and a multiple of it times processes, {parts}"
         )
     return total // parts

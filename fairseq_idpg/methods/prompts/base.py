@@ -193,10 +193,7 @@ class PromptMethod(Method):
             saved = "--prompt-init saved takes the whole method over: leave it out"
             reasons = {name: saved for name in starts if not name.startswith("prompt_init")}
         if self.places == (0,) and self.insertion == "replace":
-            reasons["prompt_insertion"] = (
-                "with a prompt in the input alone there are no hidden states to replace: leave it out or give "
-                "--prompt-layers all"
-            )
+            reasons["prompt_insertion"] = "a prompt of the input alone replaces no hidden states: leave it out"
         if issubclass(self.config, GeneratorConfig) and len(self.places) == 1:
             alone = "there is one prompt, which shares with no other: leave it out or give --prompt-layers all"
             reasons["generator_sharing"] = alone

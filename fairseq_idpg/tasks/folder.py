@@ -50,7 +50,7 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
         has_classes = "classes (label/dict.txt), and --regression-target is for scores: leave it out, or give scores"
         raise InputError(f"data folder {data} has {has_scores if scores else has_classes}")
     if regression != (cfg.num_classes == 1):
-        raise InputError(f"--num-classes {cfg.num_classes}: give their number, or 1 and --regression-target for scores")
+        raise InputError(f"--num-classes {cfg.num_classes}: give a number, or 1 and --regression-target for scores")
     DataFolder(Path(data), regression)
     if not regression and (labelled or not from_checkpoint) and not names.is_file():
         raise InputError(f"data folder {data} has no label/dict.txt: {PREPROCESS}")
@@ -175,7 +175,8 @@ class LabelOrder:
                 f"checkpoint was trained on {listed(names)}: give data with its labels, or another checkpoint"
             )
         if len(names) != self.num_classes:
-            raise InputError(f"--num-classes is {self.num_classes}, checkpoint has {listed(names)}: give {len(names)}")
+            wanted = f"this checkpoint has {len(names)} classes, {listed(names)}: give --num-classes {len(names)}"
+            raise InputError(f"--num-classes {self.num_classes}: {wanted}")
         for number, name in enumerate(names, start=self.dictionary.nspecial):
             if number == len(self.dictionary):
                 self.dictionary.add_symbol(name)

@@ -60,7 +60,6 @@ from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 from preprocess.writing import check_replaces_nothing, new_file
 
 HEAD = "sentence_classification_head"
-HEAD_OUTPUT = f"{HEADS}{HEAD}.out_proj.weight"
 STACK = "encoder.sentence_encoder."
 ENCODER = re.compile(r"^encoder\.(sentence_encoder\.(layers|emb\w+|layernorm_embedding)\.|lm_head)")
 STRAY = ".middle_layer_norm."  # of an adapter variant; in every released file
@@ -231,13 +230,6 @@ def method_tensors(theirs: Tensors, options: Options) -> dict[str, Tensor]:
     return {}
 
 
-def our_state(theirs: Tensors, options: Options) -> dict[str, Tensor]:
-    """Return a released state dict under our names; fairseq itself renames its older ones."""
-    copied = [name for name in theirs if ENCODER.match(name) and STRAY not in name or name.startswith(HEADS)]
-    ours = {f"method.{name}": value for name, value in method_tensors(theirs, options).items()}
-    return {**{name: theirs[name] for name in copied}, **ours}
-
-
 def configuration(args: dict[str, Any], classes: int, backbone: str | None, what: str) -> DictConfig:
     """Return the configuration of a run that would train SRC, which errors name as ``what``."""
     options = typed(our_options(args), declared(RobertaIDPGConfig), what)
@@ -275,9 +267,12 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
     args, theirs = read_checkpoint(str(source), "SRC")
     path = None if backbone is None else backbone_path(str(backbone))
     try:
-        classes, symbols = len(theirs[HEAD_OUTPUT]), len(theirs[f"{STACK}embed_tokens.weight"])
+        classes, symbols = len(theirs[f"{HEADS}{HEAD}.out_proj.weight"]), len(theirs[f"{STACK}embed_tokens.weight"])
         cfg = configuration(args, classes, path, f"SRC {source}")
-        state = our_state(theirs, cfg.model)
+        # fairseq itself renames its older tensors
+        copied = [name for name in theirs if ENCODER.match(name) and STRAY not in name or name.startswith(HEADS)]
+        state = {name: theirs[name] for name in copied}
+        state |= {f"method.{name}": value for name, value in method_tensors(theirs, cfg.model).items()}
         options: Any = OmegaConf.to_container(cfg, resolve=True)
         check_size(options["model"], options["task"], theirs, f"SRC {source}")
         model = build_model(cfg, symbols, classes)

@@ -9,9 +9,10 @@ import inspect
 import re
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, fields
 from enum import Enum
+from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
@@ -72,7 +73,6 @@ TITLES = (
     "Optimizer `grouped_adam`, besides those of fairseq's `adam`:",
     "Methods; an option that the chosen `--method` does not have is refused:",
 )
-HEADER = ["| option | default | |", "| --- | --- | --- |"]
 
 
 def values_of(field: Field) -> list[str]:
@@ -84,9 +84,10 @@ def values_of(field: Field) -> list[str]:
 def option_row(field: Field) -> str:
     """Return name, default and help of an option, and its values if the help does not name them all."""
     default: Any = field.metadata.get("preset_default", field.default)
-    if default is False or str(default).startswith("${"):  # the value of another option
-        default = "off" if default is False else "none"
-    default, text = f"{default:g}" if isinstance(default, float) else str(default), field.metadata["help"]
+    if str(default).startswith("${"):  # the value of another option
+        default = "none"
+    default = "off" if default is False else f"{default:g}" if isinstance(default, float) else str(default)
+    text = field.metadata["help"]
     values = values_of(field)
     if any(value != default and not re.search(rf"\b{value}\b", text) for value in values):
         text = f"{text}: {', '.join(values)}"
@@ -103,8 +104,9 @@ def options_markdown() -> str:
         new_fields(GroupedAdamConfig, FairseqAdamConfig),
         [field for field in of_model if field.name in METHOD_OPTIONS],
     )
-    lines = [line for title, part in zip(TITLES, parts) for line in (title, "", *HEADER, *map(option_row, part), "")]
-    return "\n".join([*lines, PLACES_SAY, "", *places_markdown()])
+    head = ["", "| option | default | |", "| --- | --- | --- |"]
+    lines = [line for title, part in zip(TITLES, parts) for line in (title, *head, *map(option_row, part), "")]
+    return "\n".join([*lines, PLACES_SAY, "", places_markdown()])
 
 
 def new_fields(config: type, fairseqs: type | None = None) -> list[Field]:
@@ -113,62 +115,47 @@ def new_fields(config: type, fairseqs: type | None = None) -> list[Field]:
     return [field for field in fields(config) if "help" in field.metadata and field.name not in inherited]
 
 
-SIZES = Geometry(layers=3, width=64, inner=64)  # small: refusals do not depend on them
-PLACES: dict[str, tuple[str, ...]] = {  # --prompt-insertion -> --prompt-layers
-    "add": ("first", "all"),
-    "replace": ("all",),
-    "key-value": ("first", "middle", "all"),
-    "key-value-input": ("first", "middle", "all"),
-    "late": ("first", "middle", "all"),
-}
-COLUMNS = [(insertion, layers) for insertion, choices in PLACES.items() for layers in choices]
+PREFIXED = product(("key-value", "key-value-input", "late"), ("first", "middle", "all"))
+COLUMNS = [("add", "first"), ("add", "all"), ("replace", "all"), *PREFIXED]  # --prompt-insertion, --prompt-layers
 INPUTS = ("states", "words", "embeddings", "last")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
 
 
 def refusal(generator: dict[str, Any], insertion: str, layers: str) -> str | None:
     """Return the line with which a run of these options ends, None if it starts."""
+    sizes = Geometry(layers=3, width=64, inner=64)  # small: refusals do not depend on them
     args: Any = open_options(**generator, prompt_insertion=insertion, prompt_layers=layers)
     if find_preset(args.method).defaults.get("representation") == GLOVE:
-        args.representation_width = SIZES.width
+        args.representation_width = sizes.width
     try:
         fill_method_options(args)
         with torch.device("meta"):
-            check_method_effects(args, find_preset(args.method).build(args, SIZES))
+            check_method_effects(args, find_preset(args.method).build(args, sizes))
     except InputError as error:
         return str(error)
     return None
 
 
-def generators() -> list[dict[str, Any]]:
-    """Return the presets of prompts alone, once for each --generator-input where they have that option."""
-    return [
-        {"method": name, **reads}
-        for name, preset in sorted(PRESETS.items())
-        if preset.methods and all(issubclass(method, PromptMethod) for method in preset.methods)
-        for reads in ([{"generator_input": read} for read in INPUTS] if "generator_input" in preset.options else [{}])
-    ]
-
-
-def places_markdown() -> list[str]:
-    """Return a row for the generators with the same places, a column for each place, and numbered refusals."""
-    refusals: list[str] = []
+def places_markdown() -> str:
+    """Return a row for the presets of prompts with the same places, a column for each place, and numbered refusals."""
+    known: dict[str, int] = {}
     rows: dict[tuple[str, ...], list[str]] = {}
-    for generator in generators():
-        cells = []
-        for place in COLUMNS:
-            line = refusal(generator, *place)
-            if line is not None and line not in refusals:
-                refusals.append(line)
-            cells.append("yes" if line is None else f"no ({refusals.index(line) + 1})")
-        reads = [f"{flag_name(name)} {value}" for name, value in generator.items() if name != "method"]
-        rows.setdefault(tuple(cells), []).append(f"`{' '.join([generator['method'], *reads])}`")
-    return [
-        "| `--method` | " + " | ".join(f"`{insertion}` `{layers}`" for insertion, layers in COLUMNS) + " |",
-        "| --- |" + " --- |" * len(COLUMNS),
-        *(f"| {', '.join(alike)} | {' | '.join(cells)} |" for cells, alike in rows.items()),
-        "",
-        *(f"{number}. `{line}`" for number, line in enumerate(refusals, 1)),
-    ]
+    for name, preset in sorted(PRESETS.items()):
+        if not preset.methods or not all(issubclass(method, PromptMethod) for method in preset.methods):
+            continue
+        reads = [{"generator_input": read} for read in INPUTS] if "generator_input" in preset.options else [{}]
+        for options in reads:
+            lines = [refusal({"method": name, **options}, *place) for place in COLUMNS]
+            cells = ["yes" if line is None else f"no ({known.setdefault(line, len(known) + 1)})" for line in lines]
+            typed = [f"{flag_name(option)} {value}" for option, value in options.items()]
+            rows.setdefault(tuple(cells), []).append(f"`{' '.join([name, *typed])}`")
+    head = ["`--method`", *(f"`{insertion}` `{layers}`" for insertion, layers in COLUMNS)]
+    numbered = [f"{number}. `{line}`" for line, number in known.items()]
+    return "\n".join([table(head, ([", ".join(alike), *cells] for cells, alike in rows.items())), "", *numbered])
 
 
 def equation(preset: Preset) -> str:
@@ -191,7 +178,7 @@ def as_range(layers: re.Match) -> str:
 def methods_markdown() -> str:
     """Return a row for each preset: its equation, place, settings, counts and file."""
     head = ("`--method`", "equation", "where it enters", "sets", "trainable, RoBERTa-large", "paper", "file")
-    rows = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+    rows = []
     for name, preset in sorted(PRESETS.items()):
         row, method = count_preset(LARGE, name), method_of(architecture(LARGE, name))
         place = "" if method is None else re.sub(r"\d+(,\d+){2,}", as_range, method.describe())
@@ -200,9 +187,8 @@ def methods_markdown() -> str:
         settings = " ".join(f"`{flag_name(key)} {value}`" for key, value in preset.settings.items())
         file = preset.module.partition(".methods.")[2].replace(".", "/")
         link = f"[{file}](methods/{file}.py)"
-        cells = (f"`{name}`", equation(preset), place, settings, trained, preset.paper, link)
-        rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows)
+        rows.append((f"`{name}`", equation(preset), place, settings, trained, preset.paper, link))
+    return table(head, rows)
 
 
 def family(preset: Preset) -> str:
@@ -225,8 +211,8 @@ def families_markdown() -> str:
     names: dict[str, list[str]] = {kind: [] for kind in FAMILIES}
     for name, preset in sorted(PRESETS.items()):
         names[family(preset)].append(f"`{name}`")
-    rows = [f"| {kind} | {FAMILIES[kind]} | {', '.join(each)} |" for kind, each in names.items()]
-    return "\n".join(["| family | what is trained | `--method` |", "| --- | --- | --- |", *rows])
+    rows = [(kind, FAMILIES[kind], ", ".join(each)) for kind, each in names.items()]
+    return table(("family", "what is trained", "`--method`"), rows)
 
 
 READS = {  # kind of M(x), or what a generator reads in the pass
@@ -247,16 +233,14 @@ def tree_markdown() -> str:
             continue
         method: Any = method_of(architecture(LARGE, name))
         reads = READS[method.representation or preset.defaults.get("generator_input", "words")]
-        made = "every row, for the input"
-        if method.shared != IDPG.shared:
-            made = f"from {method.shared}" if method.shared else made
+        own = method.shared and method.shared != IDPG.shared
+        made = f"from {method.shared}" if own else "every row, for the input"
         place = "late" if method.insertion == "late" else "input" if method.places == (0,) else "every layer"
         source = re.search(r"https://\S*\w", sys.modules[preset.module].__doc__ or "")
-        count = f"{count_preset(LARGE, name).own:,}"
-        rows.append((reads, made, place, f"`{name}`", count, f"<{source[0]}>" if source else ""))
+        link = f"<{source[0]}>" if source else ""
+        rows.append((reads, made, place, f"`{name}`", f"{count_preset(LARGE, name).own:,}", link))
     head = ("the prompt reads", "how it is made", "where it enters", "`--method`", "trainable, RoBERTa-large", "source")
-    rows = sorted(rows, key=lambda row: (list(READS.values()).index(row[0]), row[1:]))
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+    return table(head, sorted(rows, key=lambda row: (list(READS.values()).index(row[0]), row[1:])))
 
 
 # --- the pages

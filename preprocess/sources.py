@@ -62,11 +62,11 @@ class Source:
                         raise too_long(self.name, number + raw.count(b"\n") + 1)
                     raw += rest
                     digest.update(raw)
-                    lines = self._decode(raw, number).removesuffix("\n").split("\n")
-                    if number == 0 and len(lines) == 1 and "\r" in lines[0].rstrip("\r") and not self.one_text:
+                    text = self._decode(raw, number)
+                    if "\r" in text.rstrip("\r") and "\n" not in text and not number and not self.one_text:
                         remedy = "convert it, e.g. with tr '\\r' '\\n'"
                         raise InputError(f"{self.name} has a CR at the ends of its lines: {remedy}")
-                    for line in lines:
+                    for line in text.removesuffix("\n").split("\n"):
                         number += 1
                         yield number, line.removesuffix("\r").removeprefix(BOM)
         except DAMAGED as error:

@@ -96,9 +96,8 @@ def check_output(path: Path, option: str) -> None:
         if is_device(path):
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent) as file:
+        with tempfile.TemporaryFile(dir=path.parent, buffering=0) as file:
             file.write(bytes(4096))
-            file.flush()
             os.fsync(file.fileno())
 
 

@@ -97,8 +97,11 @@ class OpenAttention(MultiheadAttention):
         k, v = (self._heads(tokens.spread(each)) for each in (keys, values))
         prefix_length = 0
         if prefix is not None:
-            pairs = zip(self._prefix_heads(prefix, x, additions), (k, v))
-            k, v = (torch.cat([rows.type_as(own).expand(own.size(0), -1, -1, -1), own], 2) for rows, own in pairs)
+            rows = [each.type_as(x).transpose(0, 1) for each in (prefix.keys, prefix.values)]
+            if prefix.before_projection:
+                rows = [project(self, *named, additions) for named in zip(("k_proj", "v_proj"), rows)]
+            pairs = zip([self._heads(each) for each in rows], (k, v))  # B (or 1) x H x p x d/H
+            k, v = (torch.cat([each.type_as(own).expand(own.size(0), -1, -1, -1), own], 2) for each, own in pairs)
             prefix_length = prefix.keys.size(1)
         bias = None if padding is None else key_bias(padding, prefix_length, q.dtype)
         dropout = self.dropout_module
@@ -113,13 +116,6 @@ class OpenAttention(MultiheadAttention):
         if additions.heads is not None:
             out = out + additions.heads(queries).type_as(out)
         return project(self, "out_proj", out, additions)
-
-    def _prefix_heads(self, prefix: Prefix, like: Tensor, additions: Additions) -> tuple[Tensor, Tensor]:
-        """Return the prefix's keys and values, each B (or 1) x H x p x d/H."""
-        keys, values = (rows.type_as(like).transpose(0, 1) for rows in (prefix.keys, prefix.values))
-        if prefix.before_projection:
-            keys, values = project(self, "k_proj", keys, additions), project(self, "v_proj", values, additions)
-        return self._heads(keys), self._heads(values)
 
     def _heads(self, x: Tensor) -> Tensor:
         """T x B x d -> B x H x T x d/H, by fairseq's own steps: a gradient that lies otherwise rounds otherwise."""

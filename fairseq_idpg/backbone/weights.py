@@ -50,12 +50,8 @@ class Backbone:
     path: str
     args: dict[str, Any]  # the options that it records
     weights: dict[str, Tensor]  # under the names of today
-    digest: Callable[[tuple[str, ...]], str]  # beginnings of names -> SHA-256 of the tensors with such names
+    fingerprint: Callable[..., str]  # beginnings of names, or none: the encoder's -> SHA-256 of these tensors
     opened: os.stat_result | None = None  # the file, if the weights are read from it while they are used
-
-    def fingerprint(self, parts: tuple[str, ...] = (STACK,)) -> str:
-        """Return the SHA-256 of the encoder's tensors, or of those of other ``parts``."""
-        return self.digest(parts)
 
     @property
     def sizes(self) -> dict[str, Any]:

@@ -164,10 +164,7 @@ def parse_weights(text: str, scores: bool) -> dict[str, float]:
 def check_extra_loss(criterion: Any, added: str | None) -> None:
     """Raise InputError if the method's option ``added`` adds to the loss, and ``criterion`` would leave that out."""
     if added and not isinstance(criterion, SentencePredictionIDPGCriterion):
-        raise InputError(
-            f"{added} adds to the loss, and this --criterion would leave it out: give --criterion "
-            "sentence_prediction_idpg"
-        )
+        raise InputError(f"{added} adds to the loss: give --criterion sentence_prediction_idpg, which adds it")
 
 
 def log_correlations(logging_outputs: list[dict[str, Any]]) -> None:

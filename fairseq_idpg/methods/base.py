@@ -152,6 +152,11 @@ class Method(nn.Module, ABC):
         for member in self.members:
             member.fold()
 
+    def train(self, mode: bool = True) -> "Method":
+        if not mode:
+            self.fold()
+        return super().train(mode)
+
     def check_whole(self) -> None:
         """Raise InputError if the loaded checkpoint lacks what only training needs."""
         if self.folded:

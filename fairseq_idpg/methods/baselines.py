@@ -47,8 +47,7 @@ class HeadOnRepresentation(Method):
         super().__init__()
         if str(getattr(cfg, "predict_with", "head")) != "head":
             raise InputError(
-                "--method head-on-representation has no effect with --predict-with mlm, which reads the state of "
-                "<mask>: give --predict-with head, or another --method"
+                "--method head-on-representation has no effect with --predict-with mlm: give --predict-with head"
             )
         self.layers = (geometry.layers - 1,)
         self.representation = str(cfg.head_input)

@@ -48,8 +48,8 @@ def option(
         formerly: the value of checkpoints that are older than the option.
     """
     metadata = {"help": help, "preset_default": default, "only_with": only_with, "range": (least, above, below)}
-    history = {"changeable": changeable or starting, "starting": starting, "formerly": formerly}
-    return field(default=None, metadata={**metadata, **history})
+    metadata |= {"changeable": changeable or starting, "starting": starting, "formerly": formerly}
+    return field(default=None, metadata=metadata)
 
 
 # the rate of a dropout: 0 <= rate < 1
@@ -89,10 +89,7 @@ def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
     options, defaults = preset.options, preset.defaults
     for name in every_option:
         if name not in options and getattr(cfg, name, None) is not None:
-            raise InputError(
-                f"{as_typed(cfg, name)} has no effect with --method {preset.name}: leave it out or choose another "
-                "--method"
-            )
+            raise InputError(f"{as_typed(cfg, name)} has no effect with --method {preset.name}: leave it out")
     # a checkpoint that is older than an option does not record it: the option then has its former value
     recorded = cfg if OmegaConf.is_config(cfg) else vars(cfg)
     for name, declared in options.items():

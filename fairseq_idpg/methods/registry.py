@@ -148,10 +148,7 @@ def register_preset(
     for option, value in preset.defaults.items():
         kind = preset.options[option].type
         if value is True or value and bool in (kind, *get_args(kind)):
-            raise ValueError(
-                f"preset {name}: {flag_name(option)} is {value!r}, and no run can turn it off: declare it "
-                "Filled[TrueFalse], and write 'true'"
-            )
+            raise ValueError(f"preset {name}: no run can turn {flag_name(option)} off: declare it Filled[TrueFalse]")
     PRESETS[name] = preset
 
 
@@ -174,10 +171,7 @@ def find_preset(name: str) -> Preset:
     for one, other in itertools.combinations(parts, 2):
         shared = [option for option in one.options if option in other.options]
         if shared:
-            raise InputError(
-                f"--method {name}: {one.name} and {other.name} share {flag_name(shared[0])}, which cannot have "
-                "two values: join prompts with adapters, such as m-idpg-phm+adapter, or choose one"
-            )
+            raise InputError(f"--method {name}: {one.name} and {other.name} share {flag_name(shared[0])}: choose one")
     return Preset(
         name,
         methods=tuple(method for part in parts for method in part.methods),

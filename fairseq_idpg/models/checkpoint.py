@@ -22,10 +22,6 @@ from ..saving.record import saved_record
 from .config import predicts_words
 
 logger = logging.getLogger(__name__)
-UNRECORDED = (
-    "this checkpoint is of an earlier version, without a record of its data and a checksum of its weights: labels, "
-    "their order, the encoding of texts and special tokens cannot be compared with those of its training"
-)
 
 
 class SavesTrainableOnly(BaseFairseqModel):
@@ -65,8 +61,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         misfits += [name for name, value in state.items() if not value.is_floating_point()]  # quantized: no weights
         if misfits:
             raise InputError(
-                f"--backbone {backbone.path} does not fit --arch: {len(misfits)} tensors are missing, too many, of "
-                f"another size or of whole numbers (such as {misfits[0]}): give another"
+                f"--backbone {backbone.path} does not fit --arch in {len(misfits)} tensors ({misfits[0]}): give another"
             )
         # torch's own loading: fairseq's would first complete and check a checkpoint of ours
         torch.nn.Module.load_state_dict(self, as_own(state, parameters), strict=False, assign=True)
@@ -167,7 +162,11 @@ class SavesTrainableOnly(BaseFairseqModel):
                     method.folded = True
             self._check_complete(state_dict, whole)
             if saved_record(state_dict, "this checkpoint") is None:
-                logger.warning(UNRECORDED)
+                logger.warning(
+                    "this checkpoint is of an earlier version, without a record of its data and a checksum of its "
+                    "weights: labels, their order, the encoding of texts and special tokens cannot be compared with "
+                    "those of its training"
+                )
         else:
             tensors.take_encoder(state_dict, whole)
         tensors.check_shapes(state_dict, whole)
@@ -201,8 +200,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         """Compare fingerprints of the backbone's tensors, or of its file's bytes, which is the ``old`` one."""
         if not self.backbone_loaded:
             raise InputError(
-                f"this checkpoint holds prompts only and its --backbone {self.args.backbone} is missing: give the path "
-                "of the backbone it was trained on"
+                f"this checkpoint holds prompts only, and --backbone {self.args.backbone} is missing: give its path"
             )
         theirs, own, source = fingerprint, self.backbone_fingerprint, "its tensors"
         if old is not None:

@@ -63,10 +63,7 @@ def load_head(model: Any, path: str, name: str, ours: Record) -> None:
     head = model.classification_heads[name]
     own = {key: value.shape for key, value in head.state_dict().items()}
     if own != {key: value.shape for key, value in state.items()}:
-        raise InputError(
-            f"{OPTION} {path}: its head {name} is missing or of other sizes than this run's: leave the option out, and "
-            "the head starts anew"
-        )
+        raise InputError(f"{OPTION} {path}: its head {name} is missing or of other sizes than this run's: leave it out")
 
     # The rows of its last layer are put into the order of this run's classes.
     record = saved_record(tensors, f"{OPTION} {path}")
@@ -89,8 +86,5 @@ def matching_rows(theirs: Record, ours: Record, path: str) -> list[int]:
         rows = [labels.index(label) for label in ours.labels] if same else []
     if not same:
         described = (f"the labels {listed(r.labels)}" if r.labels else f"scores / {r.scale}" for r in (theirs, ours))
-        raise InputError(
-            f"{OPTION} {path}: its head is for {', and this run is for '.join(described)}: leave the option out, and "
-            "the head starts anew"
-        )
+        raise InputError(f"{OPTION} {path}: its head is for {', and this run is for '.join(described)}: leave it out")
     return rows

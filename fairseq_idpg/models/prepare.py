@@ -44,17 +44,11 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
     Raise InputError where --arch is fairseq's, or the method's options do not fit each other or the data.
     """
     if getattr(cfg, "method", None) is None:
-        raise InputError(
-            f"--arch {getattr(cfg, '_name', None)} cannot take prompts: give --arch roberta_idpg, or "
-            "roberta_idpg_base, _large or _minilm"
-        )
+        raise InputError(f"--arch {getattr(cfg, '_name', None)} cannot take prompts: give --arch roberta_idpg")
     folder, width = data.task_cfg.data, getattr(cfg, "representation_width", None)
     fill_method_options(cfg)
     if find_preset(cfg.method).needs_pairs and data.record is not None and not data.record.pairs:
-        raise InputError(
-            f"--method {cfg.method} needs entailment pairs, but {folder} has no input1: make them with "
-            "python -m preprocess --efl"
-        )
+        raise InputError(f"--method {cfg.method} needs pairs, and {folder} has none: make them with preprocess --efl")
     if getattr(cfg, "representation", None) == GLOVE and not (width and data.record is None):
         cfg.representation_width = vectors_width(folder, width)
     if cfg.backbone and cfg.backbone != NO_BACKBONE:
@@ -90,10 +84,7 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
     if str(getattr(cfg, "prompt_init", None)) == "class-labels" and cfg.prompt_init_text:
         texts, classes = cfg.prompt_init_text.split("|"), data.task_cfg.num_classes
         if len(texts) != classes > 1:
-            raise InputError(
-                f"--prompt-init-text {cfg.prompt_init_text!r} has {len(texts)} texts, and there are {classes} classes: "
-                "give one for each, with | between"
-            )
+            raise InputError(f"--prompt-init-text has {len(texts)} texts for {classes} classes: give one each, a|b")
     if model.method is not None:
         embeddings, special = model.encoder.sentence_encoder.embed_tokens.weight, data.dictionary.nspecial
         fingerprint, symbols = model.backbone_fingerprint, data.dictionary.symbols
@@ -117,11 +108,9 @@ def check_method_effects(cfg: Any, method: Method | None) -> None:
 
 def check_has_rows(task_cfg: Any, cfg: Any, method: Method | None) -> None:
     """Raise InputError for a --prompt-position of a method that inserts no rows into the input."""
-    if task_cfg.prompt_position and not getattr(method, "prompt_length", 0):
-        raise InputError(
-            f"{as_typed(task_cfg, 'prompt_position')} has no effect: --method {cfg.method} inserts no rows into the "
-            "input: leave it out"
-        )
+    position = task_cfg.prompt_position
+    if position and not getattr(method, "prompt_length", 0):
+        raise InputError(f"--prompt-position {position} has no effect with --method {cfg.method}: leave it out")
 
 
 def log_model(model: Any, position: int) -> None:

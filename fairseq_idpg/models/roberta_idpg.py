@@ -17,7 +17,7 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
 from fairseq.models.roberta.model import RobertaModel, base_architecture
 from omegaconf import OmegaConf
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..backbone.cpu import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
@@ -54,7 +54,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         with draws or nullcontext():
             super().__init__(args, encoder)
         self.requires_grad_(False)
-        self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
+        stack = self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         self.predicts_words = predicts_words(args)
         if self.predicts_words:
             self.encoder.lm_head.requires_grad_(args.no_freeze_backbone)
@@ -62,24 +62,23 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         self.method: Method | None = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
             # Without a method the encoder is fairseq's to the bit. With one it draws dropout faster and skips pads.
-            drop_quickly(self.encoder.sentence_encoder)
-            for layer in self.encoder.sentence_encoder.layers:
+            drop_quickly(stack)
+            for layer in stack.layers:
                 layer.skips_pads = True
-            for name, parameter in self.encoder.sentence_encoder.named_parameters():
+            for name, parameter in stack.named_parameters():
                 parameter.requires_grad_(parameter.requires_grad or self.method.trains(name))
             if self.method.own_encoder:
                 self.method.encoder = copy.deepcopy(self.encoder).requires_grad_(True)
                 self.method.encoder.lm_head = None
         # M(x) has a gradient where any weight is trained that it comes from.
-        self.trains_encoder = any(p.requires_grad for p in self.encoder.sentence_encoder.parameters())
-        self.trains_encoder |= self.method is not None and self.method.own_encoder
-        # The first layer in which, or in front of which, anything is injected or trained, or L without any. Without
-        # dropout the states that enter it depend on the text alone.
-        layers = len(self.encoder.sentence_encoder.layers)
-        injected = layers if self.method is None else self.method.first_layer(layers)
-        self.first_layer = min(injected, first_trained(self.encoder.sentence_encoder, layers))
+        trained = [name.split(".") for name, parameter in stack.named_parameters() if parameter.requires_grad]
+        self.trains_encoder = bool(trained) or self.method is not None and self.method.own_encoder
+        # The first layer in which, or in front of which, anything is injected or trained (the embedding: 0), or L
+        # without any. Without dropout the states that enter it depend on the text alone.
+        injected = len(stack.layers) if self.method is None else self.method.first_layer(len(stack.layers))
+        self.first_layer = min([injected, *(int(parts[1]) if parts[0] == "layers" else 0 for parts in trained)])
         if getattr(args, "checkpoint_activations", False):
-            self.encoder.sentence_encoder.checkpointed_from = self.first_layer
+            stack.checkpointed_from = self.first_layer
         self.graphs = TrainingGraphs() if str(getattr(args, "gpu_graphs", "off")) == "auto" else None
 
     def _apply(self, fn: Any, recurse: bool = True) -> "RobertaIDPGModel":
@@ -199,9 +198,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         Raise InputError where the backbone was not loaded, or the batch lacks the prompt's place or vectors.
         """
         if not self.backbone_loaded:
-            raise InputError(
-                f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
-            )
+            raise InputError(f"--backbone {self.args.backbone} was not loaded: give the path of its model.pt")
         # One GPU replays training passes that were recorded on batches of the same shape: see ``TrainingGraphs``, which
         # calls this function again to record. Passes that return more than logits are not recorded.
         needs_layers = return_all_hiddens or inspect is not None
@@ -280,12 +277,6 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                     part.extra = first_extra
             method.compare(x, second_pass_logits)
         return x, extra
-
-
-def first_trained(stack: nn.Module, layers: int) -> int:
-    """Return the first layer with a trained weight: 0 if the embedding has one, ``layers`` without any."""
-    trained = [name.split(".") for name, parameter in stack.named_parameters() if parameter.requires_grad]
-    return min((int(parts[1]) if parts[0] == "layers" else 0 for parts in trained), default=layers)
 
 
 def fill_size(size: Mapping[str, Any], args: Any) -> None:

@@ -1,10 +1,9 @@
 """The short form of a command: what it leaves out comes from the data folder, the backbone's file, and the paper.
 
 fairseq parses a command line, lets the task and the model add their options, parses again, and then calls the function
-of --arch with the result. ``leave_open`` and ``complete_arguments`` are these two steps. What is typed always stands.
+of --arch with the result, which calls ``complete_arguments``. What is typed always stands.
 """
 
-import argparse
 import os
 import re
 from pathlib import Path
@@ -23,13 +22,8 @@ from ..names import TASK
 from ..saving.backbone_file import NO_BACKBONE, read_backbone
 
 BATCH_SIZE = 16
-ADAM = {"adam_betas": "(0.9, 0.98)", "adam_eps": 1e-6, "weight_decay": 0.1}  # paper, Table 4
+ADAM = {"optimizer": "adam", "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-6, "weight_decay": 0.1}  # paper, Table 4
 CORRELATIONS = "pearson_and_spearman"
-
-
-def leave_open(parser: argparse.ArgumentParser) -> None:
-    """Take away two defaults of fairseq's parser, so that what was typed can be told from what was not."""
-    parser.set_defaults(criterion=None, best_checkpoint_metric=None)
 
 
 def suggest_options(parser: Any) -> None:
@@ -65,8 +59,9 @@ def complete_arguments(args: Any) -> None:
         backbone = getattr(args, "backbone", None) or args.restore_file
         if args.arch == "roberta_idpg" and backbone != NO_BACKBONE and os.path.isfile(backbone):
             complete_sizes(args, backbone)
-        if args.optimizer is None:
-            complete_optimizer(args)
+        # Adam, unless the rate is left out too: fairseq's default of that suits no prompt
+        if args.optimizer is None and args.lr != OptimizationConfig().lr:
+            vars(args).update(ADAM)
         if int(os.environ.get("WORLD_SIZE", 1)) > 1 and args.distributed_init_method is None:
             complete_processes(args)
     # a command without the size of a batch never was whole, so that what is not typed may be ours
@@ -109,13 +104,6 @@ def complete_criterion(args: Any) -> None:
         args.best_checkpoint_metric = CORRELATIONS if scores else "accuracy"
         args.report_pearson_and_spearman = scores
     args.maximize_best_checkpoint_metric = args.best_checkpoint_metric not in LOSSES
-
-
-def complete_optimizer(args: Any) -> None:
-    """Choose Adam, unless the rate is left out too: fairseq's default of that suits no prompt."""
-    if args.lr != OptimizationConfig().lr:
-        args.optimizer = "adam"
-        vars(args).update(ADAM)
 
 
 def complete_processes(args: Any) -> None:

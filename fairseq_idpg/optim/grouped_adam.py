@@ -60,11 +60,18 @@ class GroupedAdam(FairseqAdam):
     def _groups(cfg: GroupedAdamConfig, params: list[nn.Parameter]) -> list[dict[str, Any]]:
         if not all(hasattr(parameter, GROUP) for parameter in params):
             raise InputError(
-                "--optimizer grouped_adam found parameters without a group: give --fp16-no-flatten-grads with --fp16, "
-                "and --task sentence_prediction_idpg"
+                "--optimizer grouped_adam needs --task sentence_prediction_idpg, and --fp16 --fp16-no-flatten-grads"
             )
         names = [getattr(parameter, GROUP) for parameter in params]
-        _check_effects(cfg, {tuple(name.split("/")) for name in names})
+        parts, kinds = zip(*(name.split("/") for name in names))
+        for option, is_set, has_effect, reason in (
+            ("--head-lr", cfg.head_lr != 1, HEAD in parts, "no classification head is trained"),
+            ("--prompt-lr", cfg.prompt_lr != 1, METHOD in parts, "the method has no parameters"),
+            ("--words-lr", cfg.words_lr != 1, WORDS in parts, "the method adds no rows to the word embeddings"),
+            ("--no-decay-prompts", cfg.no_decay_prompts, PROMPT in kinds, "the method trains no prompt rows"),
+        ):
+            if is_set and not has_effect:
+                raise InputError(f"{option} has no effect: {reason}: leave it out")
         undecayed = {BIAS, STACKED} if cfg.no_decay_biases else set()
         undecayed |= {PROMPT} if cfg.no_decay_prompts else set()
         if not cfg.no_decay_biases:  # one group for both, as in checkpoints of earlier versions
@@ -92,16 +99,3 @@ class GroupedAdam(FairseqAdam):
 
     def _factor(self, group: dict[str, Any]) -> float:
         return self.factors[group["name"].split("/")[0]]
-
-
-def _check_effects(cfg: GroupedAdamConfig, groups: set[tuple[str, ...]]) -> None:
-    """Raise InputError for an option whose parameters are not trained; ``groups``: (part, kind) of those that are."""
-    parts, kinds = zip(*groups)
-    for option, is_set, has_effect, reason in (
-        ("--head-lr", cfg.head_lr != 1, HEAD in parts, "no classification head is trained"),
-        ("--prompt-lr", cfg.prompt_lr != 1, METHOD in parts, "the method has no parameters"),
-        ("--words-lr", cfg.words_lr != 1, WORDS in parts, "the method adds no rows to the word embeddings"),
-        ("--no-decay-prompts", cfg.no_decay_prompts, PROMPT in kinds, "the method trains no prompt rows"),
-    ):
-        if is_set and not has_effect:
-            raise InputError(f"{option} has no effect: {reason}: leave it out")

@@ -23,7 +23,7 @@ from torch import Tensor
 from preprocess.checksums import regular
 from preprocess.writing import write_text
 
-from ..backbone.weights import ENCODER, GEOMETRY, TIED, VERSION, Backbone
+from ..backbone.weights import ENCODER, GEOMETRY, STACK, TIED, VERSION, Backbone
 from ..errors import InputError
 from .configuration import check_is_roberta, typed
 from .reading import read_file
@@ -116,7 +116,7 @@ class Note:
                 if file == self.file and has_digest(checksum, digest_of, [NOTES_VERSION, file, digests]):
                     self.digests = digests
 
-    def digest(self, weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
+    def digest(self, weights: dict[str, Tensor], parts: tuple[str, ...] = (STACK,)) -> str:
         """Return ``weights_digest``, which is computed once for a file."""
         named = " ".join(parts)
         if named not in self.digests:

@@ -1,7 +1,7 @@
 """Sentence-prediction batches that also say where the prompt goes; exchanged pairs; orders of examples."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from preprocess.questions import Questions
 from ..names import TRAIN
 from ..representations.states import StateCache
 from ..representations.stored import Stored
-from .positions import Lengths, Shortener, first_row, fit, insertion_index, prompt_block, separators
+from .positions import END, Lengths, Shortener, fit, insertion_index, prompt_block, separators
 from .template import Phrased, Template
 
 logger = logging.getLogger(__name__)
@@ -61,12 +61,12 @@ def place_prompts(
     if template is None:
         shorten = fit(cfg, split, lengths, prompt_length, len(block))
         before = insertion_index(position, shorten.kept, separators(cfg))
-        return PromptPlaces(shorten, before, block, first_row(position, before))
+        return PromptPlaces(shorten, before, block, before + (position == END))
     phrased = Phrased(template, lengths, fit(cfg, split, placed, prompt_length, len(block), template.words))
     # A template makes one text of both sentences. A prompt in front of ``<mask>`` moves it by its length.
     before = insertion_index(position, [phrased.sizes - 2])
     mask_index = phrased.mask_index + len(block) * (before <= phrased.mask_index)
-    return PromptPlaces(phrased, before, block, first_row(position, before), mask_index)
+    return PromptPlaces(phrased, before, block, before + (position == END), mask_index)
 
 
 def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
@@ -204,7 +204,9 @@ class PromptedDataset(FairseqDataset):
         # --required-batch-size-multiple (8 by default). Here it is kept.
         rest = indices[sum(map(len, batches)) :]
         batches += [rest] if len(rest) else []
-        logger.info(f"{len(batches):,} batches, {padding_waste(batches, self.sizes):.1%} of their tokens are padding")
+        padded = sum(len(batch) * int(self.sizes[batch].max()) for batch in batches)
+        waste = 1 - sum(int(self.sizes[batch].sum()) for batch in batches) / padded if padded else 0.0
+        logger.info(f"{len(batches):,} batches, {waste:.1%} of their tokens are padding")
         return batches
 
     def ordered_indices(self) -> np.ndarray:
@@ -239,9 +241,3 @@ def arrangement(cfg: Any, split: str) -> Callable[[np.ndarray, np.ndarray], np.n
     if not split.startswith(TRAIN):
         return by_length  # the order of a validation changes no result
     return grouped_by_length if cfg.group_by_length else None
-
-
-def padding_waste(batches: Sequence[np.ndarray], sizes: np.ndarray) -> float:
-    """Return the share of pads among all tokens of the batches."""
-    padded = sum(len(batch) * int(sizes[batch].max()) for batch in batches if len(batch))
-    return 1 - sum(int(sizes[batch].sum()) for batch in batches) / padded if padded else 0.0

@@ -50,9 +50,7 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
         has_classes = "classes (label/dict.txt), and --regression-target is for scores: leave it out, or give scores"
         raise InputError(f"data folder {data} has {has_scores if scores else has_classes}")
     if regression != (cfg.num_classes == 1):
-        raise InputError(
-            f"--num-classes {cfg.num_classes}: give the number of classes; or 1 and --regression-target, for scores"
-        )
+        raise InputError(f"--num-classes {cfg.num_classes}: give a number, or 1 and --regression-target for scores")
     DataFolder(Path(data), regression)
     if not regression and (labelled or not from_checkpoint) and not names.is_file():
         raise InputError(f"data folder {data} has no label/dict.txt: {PREPROCESS}")
@@ -61,10 +59,7 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
         if not has_pairs(data):
             raise InputError(f"--swap-pairs append needs sentence pairs, but {data} has no input1: leave it out")
         if not from_checkpoint and has_exchanged_pairs(DataFolder(Path(data))):
-            raise InputError(
-                f"--swap-pairs append: {data} was made with --swap-pairs append and has each training pair in both "
-                "orders: leave it out"
-            )
+            raise InputError(f"--swap-pairs append: {data} has each training pair in both orders already: leave it out")
 
 
 def check_files(data: str, split: str, regression: bool, combine: bool = False) -> None:
@@ -74,9 +69,7 @@ def check_files(data: str, split: str, regression: bool, combine: bool = False) 
     """
     folder = DataFolder(Path(data), regression)
     if split not in folder.splits:
-        raise InputError(
-            f"data folder {data} has no input0/{split}.idx: name a split that it has, {' or '.join(folder.splits)}"
-        )
+        raise InputError(f"data folder {data} has no input0/{split}.idx: give a split of {', '.join(folder.splits)}")
     examples = [check_split(folder, name) for name in (joined(split, folder.splits) if combine else [split])]
     if not examples[0]:
         raise InputError(f"split {split} of {data} is empty: {PREPROCESS}")
@@ -90,8 +83,7 @@ def find_questions(data: str, split: str, reports: Sequence[str]) -> Questions |
         if metric in OF_QUESTIONS and not scored:
             what = "no" if questions is None else "no texts of answers in"
             raise InputError(
-                f"{flag_name(REPORT + metric)} scores questions, and {data} has {what} {question_file(split)}: "
-                "leave it out, or make the folder with python -m preprocess"
+                f"{flag_name(REPORT + metric)} scores questions; {data} has {what} {question_file(split)}: leave it out"
             )
     return questions
 
@@ -109,10 +101,7 @@ def sentence_lengths(sentences: Any) -> np.ndarray:
 def text_encoder(data: str, text: str) -> Encoder:
     """Return the encoder that the folder records, to encode ``text``; raise InputError where it is gone or another."""
     if not os.path.isfile(os.path.join(data, FOLDER_FACTS)):
-        raise InputError(
-            f"{data}/{FOLDER_FACTS} is missing, so {text!r} cannot be encoded as the data was: make the folder with "
-            "python -m preprocess"
-        )
+        raise InputError(f"{data}/{FOLDER_FACTS} is missing, which says how to encode {text!r}: {PREPROCESS}")
     folder = DataFolder(Path(data))
     encoder = load_encoder(*folder_encoder(folder, None, None))
     check_encoder(folder, encoder)
@@ -186,10 +175,8 @@ class LabelOrder:
                 f"checkpoint was trained on {listed(names)}: give data with its labels, or another checkpoint"
             )
         if len(names) != self.num_classes:
-            raise InputError(
-                f"--num-classes is {self.num_classes}, and this checkpoint has {len(names)} classes "
-                f"({listed(names)}): give --num-classes {len(names)}"
-            )
+            wanted = f"this checkpoint has {len(names)} classes, {listed(names)}: give --num-classes {len(names)}"
+            raise InputError(f"--num-classes {self.num_classes}: {wanted}")
         for number, name in enumerate(names, start=self.dictionary.nspecial):
             if number == len(self.dictionary):
                 self.dictionary.add_symbol(name)
@@ -225,8 +212,7 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
         if not needed:
             return
         raise InputError(
-            f"split {split} of {data} has no labels ({path} is missing): python -m fairseq_idpg.predict takes it as it "
-            "is; to train or to validate, name another subset"
+            f"split {split} of {data} has no labels ({path} is missing): name another, or use fairseq_idpg.predict"
         )
     if regression:
         count = len(DataFolder(Path(data), regression).targets(split))

@@ -42,16 +42,10 @@ Lengths = Sequence[np.ndarray]  # N tokens of the first sentences; of pairs also
 def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
     """Raise InputError unless --init-token is ``<s>`` and a --separator-token is in the dictionary and no padding."""
     if cfg.init_token != dictionary.bos():
-        raise InputError(
-            f"--init-token {cfg.init_token} is not <s>, with which the backbone's sentences begin and from which the "
-            f"prompt's place counts: give --init-token {dictionary.bos()}"
-        )
+        raise InputError(f"--init-token {cfg.init_token} is not <s>, which begins sentences: give {dictionary.bos()}")
     separator = cfg.separator_token
     if separator is not None and (separator == dictionary.pad() or not 0 <= separator < len(dictionary)):
-        raise InputError(
-            f"--separator-token {separator} is padding, or not among the {len(dictionary)} symbols of the dictionary: "
-            "give 2 for </s>, or 0 for <s>"
-        )
+        raise InputError(f"--separator-token {separator} is padding or no symbol: give 2 for </s>, or 0 for <s>")
 
 
 def check_position(position: int, pairs: bool, template: bool = False) -> None:
@@ -78,11 +72,6 @@ def prompt_block(position: int, prompt_length: int, placeholder: int, separator:
     """Return the inserted tokens: placeholders, between separators at position 4; nothing without a prompt."""
     ends = [separator] if position == END and prompt_length else []
     return torch.tensor([*ends, *[placeholder] * prompt_length, *ends], dtype=torch.long)
-
-
-def first_row(position: int, index: np.ndarray) -> np.ndarray:
-    """Return the index of the first prompt row once the block stands before ``index``."""
-    return index + (position == END)
 
 
 def kept_lengths(lengths: Lengths, room: int) -> list[np.ndarray]:
@@ -114,7 +103,7 @@ class Shortener:
     @property
     def words(self) -> int:
         """Tokens of an example that belong to no sentence."""
-        return special_tokens(len(self.kept) == 2, self.separators)
+        return 2 + self.separators * (len(self.kept) == 2)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -154,11 +143,6 @@ class Shortener:
         return tokens[keep]
 
 
-def special_tokens(pairs: bool, separators: int) -> int:
-    """Return how many ``<s>`` and ``</s>`` an example has."""
-    return 2 + separators if pairs else 2
-
-
 def separators(cfg: Any) -> int:
     """Return how many ``</s>`` stand between the sentences of a pair."""
     return 1 if cfg.separator_token is None else 2
@@ -170,12 +154,9 @@ def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int |
     ``rows``: tokens that the prompt adds, with separators around it; ``words``: tokens of a template, with ``<s>`` and
     ``</s>``, if the sentences stand in one.
     """
-    room = cfg.max_positions - (special_tokens(pairs, separators(cfg)) if words is None else words) - rows
+    room = cfg.max_positions - (2 + separators(cfg) * pairs if words is None else words) - rows
     if room < (2 if pairs else 1):
-        raise InputError(
-            f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
-            f"{SHORTER}"
-        )
+        raise InputError(f"--prompt-length {prompt_length} fills --max-positions {cfg.max_positions}: give {SHORTER}")
     return room
 
 

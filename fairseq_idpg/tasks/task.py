@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..metrics import reported
 from ..models.config import predicts_words
 from ..models.prepare import DataFacts, complete_options
-from ..models.short_form import leave_open, suggest_options
+from ..models.short_form import suggest_options
 from ..names import TRAIN
 from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch
@@ -66,7 +66,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     @classmethod
     def add_args(cls, parser: Any) -> None:
         super().add_args(parser)
-        leave_open(parser)
+        # ``complete_arguments`` has to tell what was typed from what was not
+        parser.set_defaults(criterion=None, best_checkpoint_metric=None)
         suggest_options(parser)
 
     @classmethod
@@ -186,16 +187,14 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         """Return fairseq's, with --total-batch-size and --max-tokens shared out among processes and --update-freq."""
         longest, most = int(dataset.num_tokens_vec(slice(None)).max(initial=0)), kwargs.get("max_tokens")
         if most is not None and longest > most:
-            raise InputError(
-                f"--max-tokens {most} (in validation --max-tokens-valid) is below the longest example, {longest} "
-                f"tokens: give {longest} or more"
-            )
+            raise InputError(f"--max-tokens {most} (or -valid) is below the longest example: give {longest} or more")
         trained = any(dataset is known for split, known in self.datasets.items() if split.startswith(TRAIN))
         if trained and not self.judges and self.cfg.total_batch_size is not None:
             total, processes = self.cfg.total_batch_size, kwargs.get("num_shards", 1)
             kwargs["max_sentences"] = share_of_batch(total, processes, self.cfg.update_freq)
             if most:
-                kwargs["max_tokens"] = share_of_tokens(most, processes * self.cfg.update_freq[0], longest)
+                # of the examples of an update, at least the longest
+                kwargs["max_tokens"] = max(most // (processes * self.cfg.update_freq[0]), longest)
         if self.stored is not None or self.state_cache is not None:
             # Worker processes then start at the first step, when ``begin_epoch`` has filled the caches.
             kwargs["data_buffer_size"] = kwargs.get("data_buffer_size") or 1
@@ -245,9 +244,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         model.check_backbone()
         if not torch.isfinite(loss):
             lines = sample["id"] + 1
-            raise InputError(
-                f"the loss of lines {int(lines.min())} to {int(lines.max())} is not finite: give another checkpoint"
-            )
+            raise InputError(f"the loss of lines {lines.min()} to {lines.max()} is not finite: give another checkpoint")
         return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
@@ -273,12 +270,6 @@ def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> in
     parts = processes * update_freq[0]
     if len(set(update_freq)) > 1 or total < 1 or total % parts:
         raise InputError(
-            f"--total-batch-size {total} cannot be shared by {processes} processes with --update-freq "
-            f"{','.join(map(str, update_freq))}: give one --update-freq, and a multiple of {parts}"
+            f"--total-batch-size {total}: give one --update-freq, and a multiple of it times processes, {parts}"
         )
     return total // parts
-
-
-def share_of_tokens(total: int, parts: int, longest: int) -> int:
-    """Return --max-tokens of one of the ``parts`` of an update of ``total`` tokens; at least the longest example."""
-    return max(total // parts, min(total, longest))

@@ -83,8 +83,7 @@ def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: 
     wrong = [name for name in wanted if pieces.count(name) != 1] + [sign for sign in SPECIAL if sign in plain]
     if wrong:
         raise InputError(
-            f"--template {text} has {text.count(wrong[0]) or 'no'} {wrong[0]}: give {', '.join(wanted)} once each, "
-            "and plain text ({1} is for pairs; <s> and </s> are put around it)"
+            f"--template {text} has {text.count(wrong[0]) or 'no'} {wrong[0]}: give {', '.join(wanted)} once each"
         )
     parts: list[int | tuple[int, ...]] = []
     spaced = []
@@ -239,8 +238,7 @@ def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
         words = [named[label] for label in labels] if once else []
     if len(words) != count or not all(words):
         raise InputError(
-            f"--verbalisers {text}: give one word for each of the {count} classes ({listed(labels)}), in their order "
-            "or by name, as in 0=bad,1=good"
+            f"--verbalisers {text}: give {count} words, in the order of {listed(labels)} or as 0=bad,1=good"
         )
     return words
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.tasks.dataset import by_length, grouped_by_length
-from fairseq_idpg.tasks.task import share_of_batch, share_of_tokens
+from fairseq_idpg.tasks.task import share_of_batch
 from preprocess.errors import InputError
 from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task
@@ -65,7 +65,12 @@ def test_the_batches_of_a_validation_are_its_own(folder, judges, size):
     assert max(len(batch["id"]) for batch in batches) == size
 
 
-@given(st.integers(1, 500), st.integers(1, 8), st.integers(1, 500))
-def test_shares_of_tokens(total, parts, longest):
-    """No less than an even share, nor than the longest example if an update may hold it."""
-    assert share_of_tokens(total, parts, longest) == sorted((total // parts, longest, total))[1]
+@pytest.mark.parametrize(("updates", "share"), [(1, 1), (2, 1), (4, 2)])
+def test_shares_of_tokens(folder, updates, share):
+    """An even share, but no less than the longest example; all are numbers of the longest example."""
+    task = make_task(folder, total_batch_size=80, update_freq=[2])
+    dataset = task.load_dataset("train")
+    longest = int(dataset.num_tokens_vec(slice(None)).max())
+    batches = task.get_batch_iterator(dataset, max_tokens=updates * longest).frozen_batches
+    tokens = [len(batch) * dataset.num_tokens_vec(batch).max() for batch in batches]
+    assert (share - 1) * longest < max(tokens) <= share * longest

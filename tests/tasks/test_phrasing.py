@@ -90,7 +90,7 @@ def test_the_template_stays_whole(place, data, room, method, separator):
     with pytest.raises(InputError, match="--shorten-method truncate .*--template"):
         refused.load_dataset("valid")
     refused, _ = phrased(place, data, 2, max_positions=len(words) + 4, shorten_method=method)
-    with pytest.raises(InputError, match="leaves no room for text .*--template"):
+    with pytest.raises(InputError, match="fills --max-positions .*--template"):
         refused.load_dataset("valid")
 
 

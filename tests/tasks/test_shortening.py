@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.positions import Shortener, kept_lengths, special_tokens, text_room
+from fairseq_idpg.tasks.positions import Shortener, kept_lengths, text_room
 
 LENGTH = st.integers(0, 40)
 
@@ -46,7 +46,7 @@ def test_random_windows_are_those_of_fairseqs_generator_whatever_other_threads_d
 
 @pytest.mark.parametrize(("pairs", "least"), [(True, 2), (False, 1)])
 def test_every_sentence_has_room_for_a_token(pairs, least):
-    cfg, rows = SimpleNamespace(max_positions=20, separator_token=2), 20 - special_tokens(pairs, 2) - least
+    cfg, rows = SimpleNamespace(max_positions=20, separator_token=2), 20 - 2 - 2 * pairs - least
     assert text_room(cfg, pairs, 5, rows) == least
     with pytest.raises(InputError, match="--prompt-length 5 .*--max-positions 20"):
         text_room(cfg, pairs, 5, rows + 1)

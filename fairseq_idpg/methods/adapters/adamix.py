@@ -23,11 +23,10 @@ import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
-from ...backbone.injection import Changes
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
-from .base import AdapterMethod, Branch
+from .base import AdapterMethod
 from .bottleneck import BottleneckConfig, drawn_matrices
 
 Shared: Any = ChoiceEnum(["up", "down", "none"])
@@ -103,10 +102,6 @@ class AdaMix(AdapterMethod):
             self.register_buffer(f"{side}_bias", torch.zeros(self.count, outer))
         self.fold()
 
-    def attach(self, *branches: Branch) -> Changes:
-        (branch,) = branches
-        return None, lambda f, x, layer_norm: f + branch(f)
-
     def draw(self) -> list[int]:
         """Draw an expert for each adapter, on the CPU, so that no device is waited for."""
         return torch.randint(self.count_of_experts, (self.count,), device="cpu").tolist()
@@ -127,11 +122,6 @@ class AdaMix(AdapterMethod):
             for side, experts in self.experts.items():
                 getattr(self, side).copy_(experts.weight.mean(0))
                 getattr(self, f"{side}_bias").copy_(experts.bias.mean(0))
-
-    def train(self, mode: bool = True) -> "AdaMix":
-        if not mode:
-            self.fold()
-        return super().train(mode)
 
     def compare(self, one: Tensor, other: Tensor) -> None:
         self.extra = self.consistency * divergence(one, other)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ...backbone.cpu import QuickDropout
 from ...backbone.encoder import activation
-from ...backbone.injection import UNCHANGED, Changes, Injection
+from ...backbone.injection import UNCHANGED, Injection
 from ..base import Geometry, Method
 from ..options import Filled, TrueFalse, dropout_option, option, parse_layers
 
@@ -67,17 +67,16 @@ class AdapterMethod(Method):
         """Return W_down, b_down, W_up and b_up of all adapters for one forward pass; x is multiplied from the right."""
         return self.down, self.down_bias, self.up, self.up_bias
 
-    def attach(self, *branches: Branch) -> Changes:
-        """Return how the adapters of one layer enter: f' = f + adapter(f) behind attention and feed-forward."""
-        after_attention, after_ffn = (lambda f, x, layer_norm, b=branch: f + b(f) for branch in branches)
-        return after_attention, after_ffn
+    def change(self, branch: Branch, f: Tensor, x: Tensor, layer_norm: nn.Module) -> Tensor:
+        """Return f' = f + adapter(f), for the adapter ``branch``; see ``Change``."""
+        return f + branch(f)
 
     def injection(self, representation: Tensor | None) -> Injection:
         """Make all matrices now; an adapter computes when its layer is reached."""
-        # the i-th layer with adapters has those from number i * per_layer on
-        branches, per_layer = self.branches(), len(self.sublayers)
-        first = range(0, self.count, per_layer)
-        changes = {layer: self.attach(*branches[i : i + per_layer]) for layer, i in zip(self.layers, first)}
+        branches, changes = iter(self.branches()), {}
+        for layer in self.layers:
+            here = {name: partial(self.change, next(branches)) for name in self.sublayers}
+            changes[layer] = here.get("attention"), here.get("FFN")
         return Injection(sublayer=lambda layer: changes.get(layer, UNCHANGED))
 
     def trains(self, name: str) -> bool:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ...backbone.injection import Changes
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
@@ -67,9 +66,8 @@ class Pfeiffer(Houlsby):
 
     sublayers = ("FFN",)
 
-    def attach(self, *branches: Branch) -> Changes:
-        (branch,) = branches
-        return None, lambda f, x, layer_norm: f + branch(layer_norm(f + x))
+    def change(self, branch: Branch, f: Tensor, x: Tensor, layer_norm: nn.Module) -> Tensor:
+        return f + branch(layer_norm(f + x))
 
 
 register_preset("adapter", Houlsby, paper="1.55M", adapter_hidden_size=16)

@@ -53,10 +53,7 @@ class AdapterDrop(Houlsby):
         layers = super().layers_of(cfg, geometry)
         with_adapters = tuple(layer for layer in layers if layer >= self.without)
         if not with_adapters:
-            raise InputError(
-                f"--adapter-drop {cfg.adapter_drop}: give auto or a number of layers from 0 to {layers[-1]}, which "
-                f"leaves some of --adapter-layers {cfg.adapter_layers}"
-            )
+            raise InputError(f"--adapter-drop {cfg.adapter_drop} leaves no adapters: give auto or 0 to {layers[-1]}")
         return layers if cfg.adapter_drop_random else with_adapters
 
     def injection(self, representation: Tensor | None) -> Injection:

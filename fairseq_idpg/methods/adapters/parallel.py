@@ -25,7 +25,7 @@ import torch
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
-from ...backbone.injection import NO_ADDITIONS, Additions, Changes, Injection
+from ...backbone.injection import NO_ADDITIONS, Additions, Injection
 from ..base import Geometry
 from ..options import Filled, option, parse_number
 from ..registry import register_preset
@@ -96,12 +96,8 @@ class ParallelAdapters(ScaledAdapters):
         self.down = nn.Parameter(down.uniform_(-(self.width**-0.5), self.width**-0.5))
         self.up = nn.Parameter(torch.zeros(self.count, self.hidden, self.width))
 
-    def attach(self, *branches: Branch) -> Changes:
-        def change(f: Tensor, x: Tensor, layer_norm: nn.Module, branch: Branch) -> Tensor:
-            return f + branch(f if self.sequential else x)
-
-        changes = {name: partial(change, branch=branch) for name, branch in zip(self.sublayers, branches)}
-        return changes.get("attention"), changes.get("FFN")
+    def change(self, branch: Branch, f: Tensor, x: Tensor, layer_norm: nn.Module) -> Tensor:
+        return f + branch(f if self.sequential else x)
 
 
 class MultiHeadAdapters(ScaledAdapters):

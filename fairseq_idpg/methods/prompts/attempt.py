@@ -86,10 +86,6 @@ class ATTEMPT(PromptMethod):
             raise InputError(f"--attempt-sources {number}: --source-prompts names {count}: leave the number out")
         cfg.attempt_sources = count
 
-    @property
-    def initial_rows(self) -> nn.Parameter:
-        return self.table
-
     @torch.no_grad()
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         super().set_initial_values(cfg, words)
@@ -113,7 +109,6 @@ class ATTEMPT(PromptMethod):
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         once: list[Tensor] = []  # the weights, of the whole pass
         prompts = torch.cat([self.sources, self.table[None]])
-        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
         rows_at = dict(zip(self.places, prompts.unbind(1)))
 
         def prompt_at(place: int, states: Any) -> Tensor:

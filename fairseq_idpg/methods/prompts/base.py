@@ -28,7 +28,6 @@ PromptAt = Callable[[int, States | None], Tensor]
 TABLE_STD = 0.02  # of every embedding table in the released code, since RobertaModel draws them again
 PREFIX = ("key-value", "key-value-input")
 LATE = "late"
-ONE_PLACE = "there is one prompt, which shares with no other: leave it out or give --prompt-layers all"
 
 Insertion: Any = ChoiceEnum(["add", "replace", *PREFIX, LATE])
 Initial: Any = ChoiceEnum(list(INITS))
@@ -119,10 +118,7 @@ def parse_places(text: str, layers: int, needs_input: bool = True) -> tuple[int,
     words = {"first": "0", "middle": str(min(layers // 2 + 1, layers - 1))}
     places = parse_layers("--prompt-layers", words.get(text, text), layers, "first, all, middle")
     if places[0] != 0 and needs_input:
-        raise InputError(
-            f"--prompt-layers {text}: add 0, the input, which makes the rows that later layers read, or give "
-            "--prompt-insertion late"
-        )
+        raise InputError(f"--prompt-layers {text}: add 0, the input, or give --prompt-insertion late")
     return places
 
 
@@ -130,6 +126,7 @@ class PromptMethod(Method):
     """Rows that enter at ``places``; a subclass says what they are."""
 
     reads_words = False  # the input's rows are made from the text's word embeddings
+    table: nn.Parameter  # places (or 1) x rows x d
     # Both are for analyses; a method whose rows depend on the input replaces them.
     shared: str | None = "the same prompt for every input"  # what ``initial_rows`` are; None: inputs share no rows
     # behind the method's name: why the rows of one example cannot be shown; None: they can
@@ -152,7 +149,10 @@ class PromptMethod(Method):
 
     @abstractmethod
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
-        """Begin one forward pass, with M(x) as for ``injection``, and return what makes the rows of each place."""
+        """Begin one forward pass, with M(x) as for ``injection``, and return what makes the rows of each place.
+
+        Tables of N places are unbound here: indexing each would make N gradients of the whole size.
+        """
 
     def injection(self, representation: Tensor | None) -> Injection:
         """Make rows of the input now, unless they are made of its words, and those of a layer when it is reached."""
@@ -193,16 +193,16 @@ class PromptMethod(Method):
             saved = "--prompt-init saved takes the whole method over: leave it out"
             reasons = {name: saved for name in starts if not name.startswith("prompt_init")}
         if self.places == (0,) and self.insertion == "replace":
-            reasons["prompt_insertion"] = (
-                "with a prompt in the input alone there are no hidden states to replace: leave it out or give "
-                "--prompt-layers all"
-            )
+            reasons["prompt_insertion"] = "a prompt of the input alone replaces no hidden states: leave it out"
+        if issubclass(self.config, GeneratorConfig) and len(self.places) == 1:
+            alone = "there is one prompt, which shares with no other: leave it out or give --prompt-layers all"
+            reasons["generator_sharing"] = alone
         return reasons
 
     @property
-    @abstractmethod
     def initial_rows(self) -> nn.Parameter | None:
         """Return what --prompt-init sets, places (or 1) x rows x d; None where no parameter is such rows."""
+        return self.table
 
     def prompt_parameters(self) -> list[nn.Parameter]:
         return [] if self.initial_rows is None else [self.initial_rows]

@@ -95,16 +95,12 @@ class DynamicPrompt(PromptMethod):
             self.position = nn.Linear(width, cfg.prompt_length + 1)
             self.slots = (*self.slots, "arrange")
 
-    @property
-    def initial_rows(self) -> nn.Parameter:
-        return self.table
-
     def draw(self, logits: Tensor) -> Tensor:
         """Draw B x (t + 1) numbers from Gumbel(0, 1)."""
         return -torch.empty_like(logits).exponential_().log()
 
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
-        tables = self.table.unbind()  # the gradient is one stack; indexing would make one of the whole size each time
+        tables = self.table.unbind()
         weights = None if self.pool is None else self.pool(representation).softmax(1)
 
         def prompt_at(place: int, states: Any) -> Tensor:

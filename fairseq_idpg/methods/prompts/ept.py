@@ -144,9 +144,7 @@ class EPT(PromptWithWords):
                 raise InputError(f"--words-rank {cfg.words_rank}: an SVD of M x d rows has {most} values: give fewer")
             self.add_to_words(LowRankRows(cfg, geometry.width))
         elif str(cfg.ept_fusion) == "lowrank":
-            raise InputError(
-                "--ept-decomposition false: --ept-fusion lowrank attends to A B: give --ept-fusion printed or none"
-            )
+            raise InputError("--ept-decomposition false: --ept-fusion lowrank attends to A B: give printed or none")
 
     def make_network(self, cfg: Any, out: int) -> nn.Module:
         experts = Experts(cfg.ept_experts, self.width, cfg.ept_hidden_size) if cfg.ept_experts else None

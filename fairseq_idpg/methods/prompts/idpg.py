@@ -32,7 +32,7 @@ from ..base import Geometry
 from ..options import Filled, TrueFalse, option
 from ..phm import check_divisible, kronecker_sum
 from ..registry import register_preset
-from .base import ONE_PLACE, TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
+from .base import TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
 
 # In the released code bare parameters keep the initialisation that it writes, and RobertaModel draws Linears again.
 PHM_STD, DENSE_STD = 0.05, 0.02
@@ -177,9 +177,7 @@ class IDPG(PromptMethod):
             input_width, added = cfg.representation_width, cfg.generator_residual
             wanted = f" of {width} numbers, as wide as the rows of --generator-residual" if added else ""
             if not input_width or added and input_width != width:
-                raise InputError(
-                    f"--representation glove needs word vectors{wanted}: run python -m preprocess glove on the data"
-                )
+                raise InputError(f"--representation glove needs word vectors{wanted}: run python -m preprocess glove")
         generator: Any = DenseGenerator if str(cfg.generator) == "dnn" else PHMGenerator
         count = places if sharing == "L" else 1
         self.generators: Any = nn.ModuleList(generator(cfg, input_width, self.rows * width) for _ in range(count))
@@ -196,8 +194,6 @@ class IDPG(PromptMethod):
 
     def without_effect(self, cfg: IDPGConfig) -> dict[str, str]:
         reasons = super().without_effect(cfg)
-        if len(self.places) == 1:
-            reasons["generator_sharing"] = ONE_PLACE
         if self.places == (0,) and self.from_previous_layer:
             made_from = "the input's prompt is made from M(x)"
             reasons["representation"] = f"{made_from}: leave it out or give --representation backbone"
@@ -219,7 +215,6 @@ class IDPG(PromptMethod):
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         c0: Any = None if representation is None else self.dropout(representation)
         generators = [generator.ready() for generator in self.generators]
-        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
         biases = self.bias.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:

@@ -88,8 +88,7 @@ def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Tensor 
         return
     if rows is None or init in WORDS and not among_words:
         raise InputError(
-            f"--prompt-init {init}: --method {cfg.method} has no rows that may start so with --prompt-insertion "
-            f"{method.insertion}: leave it out"
+            f"--prompt-init {init} cannot start rows of --method {cfg.method} ({method.insertion}): leave it out"
         )
     if init == "uniform":
         rows.uniform_(-0.5, 0.5)
@@ -154,8 +153,7 @@ def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = 
     insertion = str(options.get("prompt_insertion") or method.insertion)
     if insertion != method.insertion and any("key-value" in each for each in (insertion, method.insertion)):
         raise InputError(
-            f"--prompt-init-from {path} holds a prompt for --prompt-insertion {insertion}, and this run's is for "
-            f"{method.insertion}: give the same, or another checkpoint"
+            f"--prompt-init-from {path} is for --prompt-insertion {insertion}: give one for {method.insertion}"
         )
 
     # of several methods that the checkpoint joins, the one that is most like this one
@@ -167,19 +165,13 @@ def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = 
     state = min(candidates, key=lambda each: len(shapes ^ shapes_of(each)))
     differing = sorted(shapes ^ shapes_of(state))
     if differing:
-        raise InputError(
-            f"--prompt-init-from {path} holds another method or other sizes ({differing[0][0]} differs): give one that "
-            "was trained with the same --method and options"
-        )
+        raise InputError(f"--prompt-init-from {path} holds another method or sizes ({differing[0][0]}): give another")
 
     elsewhere = on_other_backbone(options, tensors, words)
     differences = ["on another backbone or with another --predict-with"] if elsewhere else []
     differences += other_meaning(method, cfg, options)
     if differences:
-        logger.warning(
-            f"--prompt-init-from {path} was trained {', '.join(differences)}, and this run is not: give the same, "
-            "unless you want this"
-        )
+        logger.warning(f"--prompt-init-from {path} was trained {', '.join(differences)}, and this run is not")
     method.load_state_dict(state)
 
 

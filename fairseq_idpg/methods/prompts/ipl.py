@@ -45,14 +45,9 @@ class IPL(PromptMethod):
         super().__init__(cfg, geometry)
         width, hidden = geometry.width, cfg.ipl_hidden_size
         self.counts_pads = str(cfg.ipl_pads) == "counted"
-        self.table = nn.Parameter(torch.empty(len(self.places), self.rows, width))
-        nn.init.normal_(self.table, std=TABLE_STD)
+        self.table = nn.Parameter(torch.empty(len(self.places), self.rows, width).normal_(std=TABLE_STD))
         self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
         self.query, self.key = nn.Linear(width, hidden), nn.Linear(width, hidden)
-
-    @property
-    def initial_rows(self) -> nn.Parameter:
-        return self.table
 
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         keys: list[Tensor] = []  # the mean key of the pass, B x h

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..base import Geometry
 from ..options import Filled, TrueFalse, option
 from ..registry import register_preset
-from .base import ONE_PLACE, TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
+from .base import TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
 
 
 @dataclass
@@ -73,17 +73,10 @@ class LoPA(PromptMethod):
         self.table = nn.Parameter(torch.empty(1 if sharing == "S" else places, self.rows, geometry.width))
         nn.init.normal_(self.table, std=TABLE_STD)
 
-    @property
-    def initial_rows(self) -> nn.Parameter:
-        return self.table
-
-    def without_effect(self, cfg: Any) -> dict[str, str]:
-        return super().without_effect(cfg) | ({"generator_sharing": ONE_PLACE} if len(self.places) == 1 else {})
-
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         assert representation is not None
         gates = [gate(representation) for gate in self.gates]
-        tables = self.table.unbind()  # its gradient is one stack; indexing would make one of the whole size each time
+        tables = self.table.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:
             number = self.places.index(place)

@@ -53,20 +53,11 @@ def adaptive_bins(states: States, x: Tensor, bins: int) -> tuple[Tensor, Tensor]
     return taken.unflatten(1, inside.shape[1:]), inside
 
 
-def adaptive_max(taken: Tensor, inside: Tensor) -> Tensor:
-    """Return the largest entries of each bin, B x bins x m."""
-    return taken.masked_fill(~inside[..., None], float("-inf")).max(2).values
-
-
-def adaptive_mean(taken: Tensor, inside: Tensor) -> Tensor:
-    """Return the mean of each bin, B x bins x m."""
-    weights = inside.type_as(taken) / inside.sum(2, keepdim=True)
-    return (weights[..., None] * taken).sum(2)
-
-
-POOLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"mppg": adaptive_max, "appg": adaptive_mean}
-
-
+# what ``adaptive_bins`` gives -> the maximum or the mean of each bin, B x bins x m
+POOLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mppg": lambda taken, inside: taken.masked_fill(~inside[..., None], float("-inf")).max(2).values,
+    "appg": lambda taken, inside: ((inside.type_as(taken) / inside.sum(2, keepdim=True))[..., None] * taken).sum(2),
+}
 LPTGenerator: Any = ChoiceEnum(["npg", *POOLS])
 
 

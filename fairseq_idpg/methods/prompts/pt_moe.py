@@ -63,7 +63,7 @@ class PTMoE(PromptMethod):
 
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         once: list[Tensor] = []
-        a, b = self.a.unbind(), self.b.unbind()  # the gradient is one stack; indexing would make one of the whole size
+        a, b = self.a.unbind(), self.b.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:
             if not once:

@@ -74,10 +74,6 @@ class SMoP(PromptMethod):
         self.router = nn.Parameter(torch.empty(self.prompts, geometry.width))
         nn.init.orthogonal_(self.router)
 
-    @property
-    def initial_rows(self) -> nn.Parameter:
-        return self.table
-
     def perturbed(self, logits: Tensor) -> Tensor:
         """Return the router's logits with the noise of training."""
         if self.noise == "multiply" and self.training:
@@ -99,7 +95,6 @@ class SMoP(PromptMethod):
 
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         once: list[Tensor] = []  # the weights, of the whole pass
-        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
         tables = self.table.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:

@@ -39,10 +39,7 @@ def named_sources(cfg: Any) -> list[str]:
     """Return the paths of --source-prompts; InputError if it is empty."""
     paths = source_paths(cfg.source_prompts)
     if not paths:
-        raise InputError(
-            f"--method {cfg.method} starts from other tasks' prompts: give their checkpoints, --source-prompts "
-            "A.pt,B.pt"
-        )
+        raise InputError(f"--method {cfg.method} starts from other prompts: give them, --source-prompts A.pt,B.pt")
     return paths
 
 
@@ -71,10 +68,7 @@ def read_sources(
             )
         # rows mean something only to the weights that they were trained with
         if tensors.get(FINGERPRINT) is None or on_other_backbone(options, tensors, words):
-            raise InputError(
-                f"{what} was trained on another backbone than this run's or with another --predict-with, or does not "
-                "say on which: give one that was trained on the same"
-            )
+            raise InputError(f"{what} is not of this run's backbone and --predict-with, or does not say: give another")
         prompts.append(rows.float())
     return torch.stack(prompts)
 
@@ -85,7 +79,4 @@ def _task_prompt(tensors: dict[str, Tensor], what: str) -> Tensor:
         names = {name for name in state if not name.startswith("reparameterization.")}
         if names == {"table"} and state["table"].dim() == 3 and state["table"].is_floating_point():
             return state["table"]
-    raise InputError(
-        f"{what} holds no prompt that is the same for every input and stands by itself: give a checkpoint of "
-        "--method prompt-tuning, or of another task prompt"
-    )
+    raise InputError(f"{what} holds no task prompt: give a checkpoint of --method prompt-tuning or another of these")

@@ -108,15 +108,10 @@ class SPoT(TaskPrompts):
     def cosines(self, cfg: Any, words: WordEmbeddings, sources: Tensor) -> Tensor:
         """Return n similarities to this task's prompt; InputError without it, or with another number to compare."""
         if not cfg.spot_target:
-            raise InputError(
-                f"--source-prompts names {len(sources)}: give --spot-target, a checkpoint of prompt-tuning on this "
-                "task, to choose by, or one source"
-            )
+            raise InputError(f"--source-prompts names {len(sources)}: give --spot-target, a checkpoint on this task")
         compared = source_paths(cfg.spot_embeddings)
         if len(compared) not in (0, len(sources)):
-            raise InputError(
-                f"--spot-embeddings names {len(compared)} and --source-prompts {len(sources)}: give one for each"
-            )
+            raise InputError(f"--spot-embeddings names {len(compared)}, --source-prompts {len(sources)}: give as many")
         if compared:
             sources = read_sources(self, cfg, words, compared, "--spot-embeddings")
         target = read_sources(self, cfg, words, [cfg.spot_target], "--spot-target")[0]

@@ -14,7 +14,7 @@ from ...errors import InputError
 from ...representations.kinds import LAST_STATES
 from ..base import Geometry
 from ..options import Filled, TrueFalse, option
-from .base import ONE_PLACE, GeneratorConfig, PromptAt, PromptMethod, words_of
+from .base import GeneratorConfig, PromptAt, PromptMethod, words_of
 
 # how a generator finds what it reads in the pass, from the states below its place
 IN_PASS: dict[str, Callable[[Any], States]] = {
@@ -76,10 +76,7 @@ class StatePrompts(PromptMethod):
         super().__init__(cfg, geometry)
         reads = str(cfg.generator_input)
         if self.in_input and reads == "embeddings":
-            raise InputError(
-                "--generator-input embeddings: a prompt of the input is made before these: give words or last, or "
-                "another --prompt-insertion"
-            )
+            raise InputError("--generator-input embeddings come after a prompt of the input: give words or last")
         if reads == LAST:
             self.representation = LAST_STATES
         else:
@@ -106,7 +103,6 @@ class StatePrompts(PromptMethod):
 
     def begin_pass(self, representation: Any) -> PromptAt:
         """``representation``: the last ``States``, or None."""
-        # unbind makes one gradient, a stack; indexing would make N gradients of the whole size
         biases = None if self.bias is None else self.bias.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:
@@ -124,9 +120,7 @@ class StatePrompts(PromptMethod):
     def without_effect(self, cfg: StatePromptConfig) -> dict[str, str]:
         reasons = super().without_effect(cfg)
         sharing, reads = str(cfg.generator_sharing), str(cfg.generator_input)
-        if len(self.places) == 1:
-            reasons["generator_sharing"] = ONE_PLACE
-        elif self.bias is None and sharing == "M":
+        if self.bias is None and sharing == "M" and len(self.places) > 1:
             reasons["generator_sharing"] = "without biases M is S: leave it out or give --generator-bias true"
         if self.places == (0,) and self.in_input and reads != LAST:
             reasons["generator_input"] = "the input's prompt is made from the words: leave it out"

@@ -128,8 +128,7 @@ class TaskPrompts(PromptMethod):
     def __init__(self, cfg: TaskPromptConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
         self.width, self.length = geometry.width, cfg.prompt_length
-        table = torch.empty(len(self.places), self.rows, self.width)
-        nn.init.normal_(table, std=TABLE_STD)
+        table = torch.empty(len(self.places), self.rows, self.width).normal_(std=TABLE_STD)
         self.reparameterization = self.make_network(cfg, table.numel() // self.length)
         if self.reparameterization is None:
             self.table = nn.Parameter(table)
@@ -155,15 +154,6 @@ class TaskPrompts(PromptMethod):
         if self.reparameterization is not None and not self.folded:
             self.table.copy_(self.made_rows(self.reparameterization))
 
-    def train(self, mode: bool = True) -> "TaskPrompts":
-        if not mode:
-            self.fold()
-        return super().train(mode)
-
-    @property
-    def initial_rows(self) -> nn.Parameter:
-        return self.table
-
     def prompt_parameters(self) -> list[nn.Parameter]:
         return [] if self.training_only else [self.table]
 
@@ -173,10 +163,7 @@ class TaskPrompts(PromptMethod):
             for factor in (network.a, network.b):
                 factor.uniform_(-0.5, 0.5)
         elif self.training_only and init != "normal":
-            raise InputError(
-                f"--prompt-init {init}: with --prompt-reparameterization the network makes the rows; give "
-                "--prompt-init normal or --prompt-reparameterization none"
-            )
+            raise InputError(f"--prompt-init {init}: a network makes the rows: give --prompt-reparameterization none")
         else:
             super().start_rows(cfg, words)
 

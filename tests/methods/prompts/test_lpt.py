@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.backbone.injection import States
-from fairseq_idpg.methods.prompts.lpt import adaptive_bins, adaptive_max, adaptive_mean
+from fairseq_idpg.methods.prompts.lpt import POOLS, adaptive_bins
 from tests.contract import Row
 from tests.helpers import enlarge, tiny_model
 from tests.models.started import started
@@ -93,7 +93,7 @@ def test_bins_are_torchs(padding, bins):
     x = torch.randn(padding.size(1), len(padding), 3, dtype=torch.float64)
     states = States(x.masked_fill(padding.t()[..., None], float("nan")), padding)
     whole = States(x)
-    for pool, torchs in ((adaptive_max, F.adaptive_max_pool1d), (adaptive_mean, F.adaptive_avg_pool1d)):
+    for pool, torchs in ((POOLS["mppg"], F.adaptive_max_pool1d), (POOLS["appg"], F.adaptive_avg_pool1d)):
         for given_states, real in ((states, ~padding), (whole, torch.ones_like(padding))):
             ours = pool(*adaptive_bins(given_states, given_states.x.nan_to_num(7.0), bins))
             for example, chosen in enumerate(real):

@@ -135,8 +135,8 @@ def _options(method: str, settings: Settings, **options: Any) -> Any:
 
 
 def _method(case: Case, settings: Settings) -> Built:
-    from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
     from fairseq_idpg.backbone.cpu import pack_linears
+    from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
     from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
     from fairseq_idpg.representations.kinds import GLOVE
 

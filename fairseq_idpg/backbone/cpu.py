@@ -204,7 +204,7 @@ class PackedLinear(nn.Linear):
 
 
 def pack_linears(module: nn.Module, trains: bool = False) -> None:
-    """Make each Linear in float32 within a module a ``PackedLinear``; ``trains``: each that is frozen, with its gradient.
+    """Make each Linear in float32 within a module a ``PackedLinear``; ``trains``: each frozen one, with its gradient.
 
     It takes the memory of the weights once more, or twice. Without oneDNN nothing happens.
     """

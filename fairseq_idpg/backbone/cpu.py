@@ -7,7 +7,8 @@ thread). Trainings depend on these draws.
 Pads: 37 to 50 % of the tokens of such batches are pads. Nothing reads their projections, activations, LayerNorms and
 draws of dropout; leaving them out saves 33 to 37 % of a step.
 
-Packed weights: oneDNN multiplies with weights in its own layout in half the time.
+Packed weights: oneDNN multiplies with weights in its own layout in half the time. That saves 38 % of a training step
+and of a prediction at MiniLM's size, and takes the memory of the frozen layers twice more, in predictions once.
 """
 
 from typing import Any, NamedTuple

@@ -1,4 +1,6 @@
-"""What a CPU does with less work: dropout, attention with dropout, layers without pads; nothing else changes."""
+"""What a CPU does with less work: dropout, attention with dropout, layers without pads, packed weights."""
+
+import copy
 
 import pytest
 import torch
@@ -7,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.backbone import cpu, encoder
-from fairseq_idpg.backbone.cpu import ALL, QuickDropout, dropped_attention, keep_mask, threshold_and_scale
+from fairseq_idpg.backbone.cpu import (
+    ALL,
+    PACKED,
+    QuickDropout,
+    dropped_attention,
+    keep_mask,
+    pack_linears,
+    threshold_and_scale,
+)
 from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import pair_batch, stock_twin, tiny_model
 from tests.models.started import behaviour, made, usual
@@ -110,3 +120,56 @@ def test_with_a_method_the_text_is_that_of_fairseq_and_pads_are_zero():
     torch.testing.assert_close(found[~pads], expected[~pads], atol=1e-5, rtol=0)
     whole = pair_batch()[:, :6]
     assert torch.equal(*(each.encoder(whole, features_only=True)[0] for each in (stock_twin(model), model)))
+
+
+# --- packed weights --------------------------------------------------------------------------------------------------
+
+needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here")
+
+
+@needs_onednn
+def test_packed_products_and_their_gradients(monkeypatch):
+    """Frozen layers alone are packed for a training, all for a prediction; neither a copy nor a file knows of it."""
+    torch.manual_seed(0)
+    plain = torch.nn.Sequential(torch.nn.Linear(48, 96), torch.nn.ReLU(), torch.nn.Linear(96, 32, bias=False))
+    plain.requires_grad_(False)
+    plain.append(torch.nn.Linear(32, 8))
+    packed = copy.deepcopy(plain)
+    pack_linears(packed, trains=True)
+    assert [layer in PACKED for layer in packed] == [True, False, True, False]
+    calls, product = [], cpu.packed_product
+    monkeypatch.setattr(cpu, "packed_product", lambda *given: (calls.append(1), product(*given))[1])
+    x = torch.randn(5, 3, 48)
+    found = []
+    for model in (plain, packed):
+        read = x.clone().requires_grad_()
+        out = model(read)
+        out.square().sum().backward()
+        found.append([out.detach(), read.grad, model[3].weight.grad])
+    for one, other in zip(*found):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    assert len(calls) == 4  # two products and their gradients
+    pack_linears(packed[3])
+    with torch.no_grad():
+        torch.testing.assert_close(packed(x), plain(x), rtol=1e-5, atol=1e-5)
+    twin = copy.deepcopy(packed)
+    assert (
+        twin[0] not in PACKED
+        and torch.equal(twin(x), plain(x))
+        and packed.state_dict().keys() == plain.state_dict().keys()
+    )
+
+
+@needs_onednn
+@pytest.mark.parametrize("change", ["in place", "another tensor", "half"])
+def test_a_weight_that_changed_is_not_the_packed_one(change):
+    layer = torch.nn.Linear(16, 16).requires_grad_(False)
+    pack_linears(layer, trains=True)
+    if change == "in place":
+        layer.load_state_dict({name: value + 1 for name, value in layer.state_dict().items()})
+    elif change == "another tensor":
+        layer.weight.data = layer.weight + 1
+    else:
+        layer.half()
+    x = torch.randn(4, 16, dtype=layer.weight.dtype, requires_grad=True)
+    assert torch.equal(layer(x), F.linear(x, layer.weight, layer.bias))

@@ -42,13 +42,13 @@ def calculated(case: Case, settings: Settings) -> dict[str, float]:
 @command_line("error", "nothing is kept")
 def main() -> None:
     parser = make_parser(__doc__, batch=(8, "sentences"), length=(128, "tokens of each"))
-    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=MEASURED, help="of the backbone")
+    parser.add_argument("--sizes", nargs="+", action="extend", choices=SIZES, help="of the backbone (default: base on)")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: measure, too (default cpu)")
     args = parse(parser)
     check_device(args.device)
     figures: dict[str, Any] = {}
     rows = [["size", "case"]]
-    for size in args.sizes:
+    for size in args.sizes or MEASURED:
         settings = replace(SIZES[size], batch=args.batch, length=args.length, length_spread=0.0, dtype="bfloat16")
         settings = replace(settings, device=args.device, steps=2)
         for case in find_cases(list(CASES)):

@@ -170,6 +170,10 @@ PACKED: WeakKeyDictionary[nn.Module, Packed] = WeakKeyDictionary()  # no copy an
 ROWS = 512  # oneDNN chooses a layout for about so many
 
 
+def packed_weight(weight: Tensor) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+
+
 def packed_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
@@ -190,12 +194,14 @@ class _PackedLinear(torch.autograd.Function):
 class PackedLinear(nn.Linear):
     """x W^T + b with W in oneDNN's layout; the result differs by rounding.
 
-    Where W has changed or moved since it was packed, or is trained, it is torch's own product.
+    Where W has changed or moved since it was packed, or is trained, and under --amp, it is torch's own product.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         packed = PACKED.get(self)
         if packed is None or x.dtype != torch.float32 or packed[2:] != (self.weight.data_ptr(), self.weight._version):
+            return super().forward(x)
+        if torch.is_autocast_enabled("cpu"):
             return super().forward(x)
         if not torch.is_grad_enabled():
             return packed_product(x, packed.weight, self.bias)
@@ -212,12 +218,10 @@ def pack_linears(module: nn.Module, trains: bool = False) -> None:
     if not torch.backends.mkldnn.is_available():
         return
     for linear in module.modules():
-        weight = getattr(linear, "weight", None)
-        if type(linear) is not nn.Linear or weight.dtype != torch.float32 or (trains and weight.requires_grad):
+        if type(linear) is not nn.Linear or linear.weight.dtype != torch.float32:
             continue
-        linear.__class__, weight = PackedLinear, weight.detach()
-        packed, *transposed = (
-            torch.ops.mkldnn._reorder_linear_weight(each.contiguous(), ROWS)
-            for each in (weight, weight.t())[: 1 + trains]
-        )
-        PACKED[linear] = Packed(packed, *(transposed or [None]), weight.data_ptr(), weight._version)
+        if trains and linear.weight.requires_grad:
+            continue
+        linear.__class__, weight = PackedLinear, linear.weight.detach()
+        transposed = packed_weight(weight.t().contiguous()) if trains else None
+        PACKED[linear] = Packed(packed_weight(weight), transposed, weight.data_ptr(), weight._version)

@@ -201,7 +201,7 @@ def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
     assert parts["memory-tiny"]["said"]
-    assert parts["agree-float32-1"]["found"]["lora"] == {"loss": 0.0, "gradient": 0.0}
+    assert max(parts["agree-float32-1"]["found"]["lora"].values()) < 1e-6
     other = f"lora ({SCRIPTS.parent.name})"  # --against: the case of the other checkout is measured beside
     assert {"lora", other} == parts["steps-bfloat16-1"]["found"].keys()
     assert parts["predict-bfloat16-1"]["found"]["lora"]["settings"]["predict"]

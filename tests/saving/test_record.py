@@ -133,7 +133,7 @@ def test_examples_keep_the_names_of_their_labels(drawn):
 def test_a_folder_of_other_labels_and_one_without():
     with pytest.raises(InputError, match="DATA/label/dict.txt"):
         LabelOrder(dictionary("01"), "DATA", 2).take_order(["yes", "no"])
-    with pytest.raises(InputError, match="--num-classes is 3"):
+    with pytest.raises(InputError, match="--num-classes 3"):
         LabelOrder(Dictionary(), "DATA", 3).take_order(["yes", "no"])
     order = LabelOrder(Dictionary(), "DATA", 2)
     order.take_order(["yes", "no"])

@@ -36,16 +36,9 @@ HEAD = {
     for part in ("weight", "bias")
 }
 SMALL = {  # of options that a method has, where they act
-    "prompt_length": LENGTH,
-    "generator_hidden_size": 8,
-    "phm_n": 4,
-    "reparameterization_hidden_size": 5,
-    "words_rank": 2,
-    "words_length": 4,
-    "ept_hidden_size": 3,
-    "representation_width": VECTORS,
-    "adapter_hidden_size": 4,
-    "lora_rank": 2,
+    **{"prompt_length": LENGTH, "generator_hidden_size": 8, "phm_n": 4, "reparameterization_hidden_size": 5},
+    **{"words_rank": 2, "words_length": 4, "ept_hidden_size": 3, "representation_width": VECTORS},
+    **{"adapter_hidden_size": 4, "lora_rank": 2},
 }
 
 

@@ -19,13 +19,8 @@ from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 PAD, EOS = 1, 2
 ALWAYS_SAVED = {"backbone_fingerprint", "_extra_state"}  # besides tensors that were trained
 WORDS = 50
-TINY = {
-    "encoder_layers": 3,
-    "encoder_embed_dim": 32,
-    "encoder_ffn_embed_dim": 64,
-    "encoder_attention_heads": 4,
-    "max_positions": 64,
-}
+TINY = {"encoder_layers": 3, "encoder_embed_dim": 32, "encoder_ffn_embed_dim": 64, "encoder_attention_heads": 4}
+TINY["max_positions"] = 64
 
 
 @contextlib.contextmanager

@@ -92,32 +92,24 @@ def test_command(pairs, idpg, tuned, tmp_path, capsys):
     files = ["--out", tmp_path / "plot.PNG", "--json", tmp_path / "sub" / "found.json"]
     cosine(pairs, "--path", idpg, "--baseline", tuned, "--top-k", 5, 10, *files)
     found, printed = json.loads((tmp_path / "sub" / "found.json").read_text()), capsys.readouterr().out
-    assert report(found) in printed
-    assert f"numbers saved: {tmp_path / 'sub' / 'found.json'}\nplot saved: {tmp_path / 'plot.PNG'}\n" in printed
+    assert report(found) in printed and all(f" saved: {path}\n" in printed for path in files[1::2])
     assert (tmp_path / "plot.PNG").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
-def test_bad_options(pairs, idpg, tmp_path):
+def test_bad_options_and_models_without_such_states(place, pairs, idpg, tmp_path):
+    glove = edited(idpg, tmp_path / "glove.pt", method="m-idpg-phm-glove", representation="glove")
+    words = edited(idpg, tmp_path / "words.pt", predict_with="mlm")
     for options, named in (
         (["--top-k", 17], "--top-k 17, .*give 1 to 16"),
         (["--out", tmp_path / "plot.xyz"], "--out .*plot.xyz"),
         (["--json", idpg], "--json .* is the file of --path"),
-    ):
-        with pytest.raises(SystemExit, match=named):
-            cosine(pairs, "--path", idpg, "--top-k", 5, *options)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_models_without_such_states(place, pairs, idpg, tmp_path):
-    glove = edited(idpg, tmp_path / "glove.pt", method="m-idpg-phm-glove", representation="glove")
-    words = edited(idpg, tmp_path / "words.pt", predict_with="mlm")
-    for options, named in (
         (["--path", place / "backbone" / "model.pt"], "--path .*model.pt holds a model of --task "),
         (["--path", glove], "--method m-idpg-phm-glove reads word vectors"),
         (["--path", words], "--predict-with mlm"),
     ):
         with pytest.raises(SystemExit, match=named):
             cosine(pairs, "--path", idpg, "--top-k", 5, *options)
+    assert {*tmp_path.iterdir()} == {glove, words}
 
 
 def test_data_of_a_dictionary_of_the_same_size(tuned, tmp_path):
@@ -156,9 +148,6 @@ def test_reading_scores(tmp_path):
     ):
         with pytest.raises(InputError, match=named):
             scores_of(folder, lines)
-
-
-def test_data_without_scores(tmp_path):
     for options, named in (({"pairs": False, "regression": True}, "has single sentences"), ({}, "has classes")):
         with pytest.raises(InputError, match=named):
             gold_scores(DataFolder(write_folder(tmp_path / named, **options)), "valid", 1)

@@ -41,11 +41,6 @@ def printed(capsys):
     return run
 
 
-def words_of(line):
-    """[("a", "0.5"), ...] of a line, its columns closed up."""
-    return re.findall(r"('(?:[^'\\]|\\.)*'|\"'\"|<[^>]+>|\S+) (-?\d\.\d{3})", line.partition(" row ")[2])
-
-
 def loaded_from(checkpoint, pairs):
     return load_trained(str(checkpoint), "--path", load_dictionary(str(pairs / "input0" / "dict.txt")), {})
 
@@ -63,7 +58,9 @@ def plain_lines(rows, loaded, vocabulary, top):
 
 
 def as_numbers(lines):
-    return [[(word, float(cosine)) for word, cosine in words_of(line)] for line in lines]
+    """[("a", 0.5), ...] of each line."""
+    columns = re.compile(r"('(?:[^'\\]|\\.)*'|\"'\"|<[^>]+>|\S+) (-?\d\.\d{3})")
+    return [[(word, float(cosine)) for word, cosine in columns.findall(line.partition(" row ")[2])] for line in lines]
 
 
 def test_prompt_of_a_task(place, pairs, task_prompt, printed):
@@ -125,12 +122,8 @@ def test_nearest_words_by_hand(tmp_path):
     rows = torch.tensor([[5.0, 1, 0], [0, -1, -2], [0, 0, 0]])
     words = NearestWords(vocabulary, table)
     assert words.candidates.tolist() == [0, 2, 3, 4, 5, 7]
-    lines = words.lines(rows, 2)
-    assert lines == [
-        "  row 1  great 0.981  bad 0.196",
-        "  row 2  </s> 0.894   great 0.000",
-        "  row 3  all zero",
-    ]
+    expected = ["  row 1  great 0.981  bad 0.196", "  row 2  </s> 0.894   great 0.000", "  row 3  all zero"]
+    assert words.lines(rows, 2) == expected
 
 
 def test_methods_without_rows(pairs, idpg, tuned, task_prompt, tmp_path):

@@ -46,18 +46,9 @@ def test_a_mistake_is_all_that_is_said(pairs, tmp_path, python, monkeypatch):
     assert "'distributed_world_size': " in train(pairs, tmp_path, *options, succeed=False).output
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (["--num-classes", 3], "--num-classes 3 disagrees with"),
-        (["--restore-file", "nowhere.pt"], "--restore-file nowhere.pt is not a file"),
-    ],
-)
-def test_impossible_options(pairs, backbone, tmp_path, options, named):
-    assert named in refuse(pairs, tmp_path, "--backbone", backbone, *options)
-
-
-def test_option_with_a_slip(pairs, tmp_path):
+def test_impossible_options(pairs, backbone, tmp_path):
+    for option, value in (("--num-classes", 3), ("--restore-file", "nowhere.pt")):
+        assert f"{option} {value} " in refuse(pairs, tmp_path, "--backbone", backbone, option, value)
     ended = train(pairs, tmp_path, "--prompt-lenght", 5, succeed=False, forked=True)
     assert ended.last_line.endswith("--prompt-lenght 5: did you mean --prompt-length?")
 

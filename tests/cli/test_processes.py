@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 
+from tests.cli.test_cache import same_weights
 from tests.command_line import until
 from tests.folders import OF_TASK, ROOT, TRAINING, train
 
@@ -75,11 +76,7 @@ def test_two_launches_of_torchrun_train_as_one_process(pairs, backbone, tmp_path
     epoch = state["extra_state"]["train_iterator"]["epoch"] + 1
     assert [each.wait(120) for each in launch(epoch)] == [0, 0]
     train(pairs, tmp_path / "one", *given, "--max-epoch", epoch, "--update-freq", 2)
-    files = (tmp_path / name / "checkpoint_last.pt" for name in ("one", "two"))
-    one, two = (torch.load(file, weights_only=True)["model"] for file in files)
-    for name, value in one.items():
-        if torch.is_tensor(value) and value.is_floating_point():
-            torch.testing.assert_close(two[name], value, atol=1e-6, rtol=1e-5)
+    same_weights(tmp_path / "one", tmp_path / "two", 1e-5)
 
 
 @pytest.mark.parametrize("name", ["predict", "serve", "export", "encode", "count", "analysis"])

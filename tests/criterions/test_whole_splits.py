@@ -38,37 +38,25 @@ def run(place, data, tmp_path, *options, **more):
     return train(place / data, tmp_path, *usual, "--generator-dropout", 0, "--batch-size-valid", 3, *options, **more)
 
 
-def by_hand(folder, checkpoint, split="valid"):
+def by_hand(folder, checkpoint):
     """Every part of every metric, of the predictions that a run's record is made of."""
     model, task = load_on_folder(str(checkpoint), str(folder), True)
-    found, questions = predict_split(model, task, split), DataFolder(folder).questions(split)
+    found, questions = predict_split(model, task, "valid"), DataFolder(folder).questions("valid")
     scores = {}
     for metric, score in METRICS.items():
         scores.update(score(*numbered(found, questions if metric in BY_CHOICE else None), questions))
     return {part: 100 * scores[part] for part in ALL}
 
 
-@pytest.fixture(scope="module")
-def trained(place, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trained")
-    finished = run(place, "answers", folder, *REPORTS, "--best-checkpoint-metric", "choice_f1", "--lr", 1e-2)
-    return finished, folder
-
-
-def test_training_logs_what_the_predictions_score(place, trained):
-    finished, folder = trained
-    expected = by_hand(place / "answers", folder / "checkpoint_last.pt")
+def test_training_and_validation_log_what_the_predictions_score(place, tmp_path):
+    finished = run(place, "answers", tmp_path, *REPORTS, "--best-checkpoint-metric", "choice_f1", "--lr", 1e-2)
+    expected = by_hand(place / "answers", tmp_path / "checkpoint_last.pt")
     found = {part: finished.log(f"valid_{part}")[-1] for part in ALL}
     assert found == pytest.approx(expected, abs=0.06)
     assert len({round(value) for value in found.values()}) > 3  # they differ, so that none stands for another
-    state = torch.load(folder / "checkpoint_best.pt", weights_only=True)
+    state = torch.load(tmp_path / "checkpoint_best.pt", weights_only=True)
     assert state["extra_state"]["best"] == max(finished.log("valid_choice_f1"))
-
-
-def test_validation_of_a_checkpoint(place, trained):
-    _, folder = trained
-    again = validate(place / "answers", folder / "checkpoint_last.pt", *OURS, "--batch-size", 1)
-    expected = by_hand(place / "answers", folder / "checkpoint_last.pt")
+    again = validate(place / "answers", tmp_path / "checkpoint_last.pt", *OURS, "--batch-size", 1)
     assert {part: again.log(f"valid_{part}")[-1] for part in ALL} == pytest.approx(expected, abs=0.06)
 
 

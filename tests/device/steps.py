@@ -79,12 +79,11 @@ def name_sources(place: Path, count: int, rows: int, insertion: str) -> str:
     return ",".join(map(str, paths))
 
 
-def total_norm(gradients: list[torch.Tensor]) -> torch.Tensor:
-    return torch.stack([gradient.float().norm() for gradient in gradients]).norm()
-
-
 # fairseq/utils.py, clip_grad_norm_: without apex and a GPU it gathers the norms on the CPU
-AS_ON_A_GPU = {"multi_tensor_l2norm_available": True, "multi_tensor_total_norm": total_norm}
+AS_ON_A_GPU = {
+    "multi_tensor_l2norm_available": True,
+    "multi_tensor_total_norm": lambda gradients: torch.stack([each.float().norm() for each in gradients]).norm(),
+}
 
 
 class DeviceTrainer(Trainer):

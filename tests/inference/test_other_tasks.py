@@ -38,11 +38,6 @@ def answers(world, task, out):
     return [line.split("\t")[0] for line in out.read_text().splitlines()]
 
 
-def gold(folder):
-    data = DataFolder(folder)
-    return [data.label_names[number] for number in data.classes("valid")]
-
-
 @pytest.mark.parametrize("task", ["SUBJ", "mine"])
 def test_labels_that_mean_something_else_are_refused(world, tmp_path, task):
     with pytest.raises(SystemExit) as stopped:
@@ -60,7 +55,8 @@ def test_a_training_that_goes_on_takes_the_classes_along_by_meaning(world, tmp_p
     start += ["--max-epoch", 1, "--lr", "1e-12"]
     kept = answers(world, "CR", tmp_path / "before")
     assert set(kept) == {"0", "1"}
-    right = np.mean([answer == label for answer, label in zip(kept, gold(folders["CR"]))])
+    data = DataFolder(folders["CR"])
+    right = np.mean([answer == data.label_names[label] for answer, label in zip(kept, data.classes("valid"))])
     for task in ("CR", "SUBJ"):
         done = train(folders[task], tmp_path / task, *start, without="--separator-token")
         assert done.log("valid_accuracy")[-1] == pytest.approx(100 * right)

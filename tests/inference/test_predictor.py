@@ -78,10 +78,6 @@ def test_features_are_those_of_whoever_asked(idpg):
     assert found.features.untyped_storage().nbytes() == found.features.nbytes
 
 
-def rows_of(found, layer: int = 0) -> torch.Tensor:
-    return torch.stack([torch.stack([row.vector for row in p.prompts if row.layer == layer]) for p in found])
-
-
 @torch.no_grad()
 def generated_rows(model, net_input, layer):
     """The rows that a generator makes at ``layer`` from a batch: B x t x d."""
@@ -105,7 +101,8 @@ def test_rows_of_every_layer_are_those_that_were_generated(insertion, place, fol
     assert all([row.layer for row in each.prompts] == [0, 0, 0, 1, 1, 1, 2, 2, 2] for each in predictions)
     for layer in range(3):
         expected = generated_rows(model.model, net_input, layer)
-        found = rows_of(predictions, layer)
+        rows = ([row.vector for row in each.prompts if row.layer == layer] for each in predictions)
+        found = torch.stack([*map(torch.stack, rows)])
         assert found.shape == (16, 3, 32) and torch.allclose(found, expected, atol=1e-5)
         assert (found[0] - found[1]).abs().max() > 1e-4
     assert predictions[0].plain()["prompt_layers"] == [row.layer for row in predictions[0].prompts]

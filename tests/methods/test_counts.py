@@ -13,7 +13,7 @@ BASE = Geometry(layers=12, width=768, inner=3072)  # of T5
 NORM, PHM_S = 2 * 1024, 107_776
 RESIDUAL, LAYER_NORM = {"generator_residual": True}, {"generator_layer_norm": True}
 RELEASED = {**RESIDUAL, "generator_residual_norm": "released"}
-DEEP = {"prompt_reparameterization": "deep-mlp"}
+DEEP, NPG = {"prompt_reparameterization": "deep-mlp"}, {"prompt_length": 10, "generator_hidden_size": 256}
 TABLE = {"prompt_reparameterization": "none", "prompt_length": 30}
 CASES = [  # backbone, preset, options, expected
     # the released code keeps two shared matrices
@@ -41,12 +41,7 @@ CASES = [  # backbone, preset, options, expected
         for width, expected in ((768, 2_064_384), (1600, 8_294_400), (2048, 13_369_344))
     ),
     *(
-        (
-            Geometry(layers=24, width=width, inner=4 * width),
-            "lpt-npg",
-            {"prompt_length": 10, "generator_hidden_size": 256, "generator_bias": "false"},
-            expected,
-        )
+        (Geometry(layers=24, width=width, inner=4 * width), "lpt-npg", {**NPG, "generator_bias": "false"}, expected)
         for width, expected in ((768, 2_162_688), (1024, 2_883_584))
     ),
     (LARGE, "id-spam", {"generator_bias": "true"}, 3_538_944 + 64 + 5 * 1024),
@@ -60,7 +55,7 @@ CASES = [  # backbone, preset, options, expected
     (BASE, "mpt", {}, 77_668),
     # DePT is as large as 100 rows at any length of its prompt
     *((BASE, "dept", {"prompt_length": s, "words_rank": r}, 76_800) for s, r in ((40, 45), (60, 30), (20, 60))),
-    (LARGE, "lpt-npg", {"prompt_length": 10, "generator_hidden_size": 256}, 2_894_080),
+    (LARGE, "lpt-npg", NPG, 2_894_080),
     (LARGE, "lpt-appg", {"prompt_layers": "all", "generator_sharing": "M"}, 263_296 + 23 * 1024),
     (LARGE, "lpt-appg", {"prompt_layers": "all", "generator_sharing": "L"}, 24 * 263_296),
     # the slides: 2 l d for each attention; in the feed-forward 2 r d of an adapter and 10 r d of LoRA, biases aside

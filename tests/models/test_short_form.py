@@ -49,17 +49,10 @@ def test_what_is_typed_stands(files: list[str]):
     write_folder(Path(files[0]))
     loss = ["--criterion=sentence_prediction", "--batch-size=8"]
     cfg = configuration([*files, *loss, "--optimizer=adam", "--init-token=0", "--encoder-layers=2"])
-    assert cfg["checkpoint"]["best_checkpoint_metric"] == "loss"
-    assert not cfg["checkpoint"]["maximize_best_checkpoint_metric"]
-    assert cfg["dataset"]["batch_size"] == 8
-    assert cfg["optimizer"]["adam_eps"] == 1e-8
-    assert cfg["task"]["separator_token"] is None
-    assert cfg["model"]["encoder_layers"] == 2
-
-
-def test_a_criterion_without_the_size_of_a_batch(files: list[str]):
-    """As an error of a method that adds to the loss asks for it."""
-    write_folder(Path(files[0]))
+    best = (cfg["checkpoint"][f"{name}best_checkpoint_metric"] for name in ("", "maximize_"))
+    assert [*best] == ["loss", False] and cfg["task"]["separator_token"] is None
+    assert [cfg["dataset"]["batch_size"], cfg["optimizer"]["adam_eps"], cfg["model"]["encoder_layers"]] == [8, 1e-8, 2]
+    # without the size of a batch, as an error of a method that adds to the loss asks for it
     cfg = configuration([*files, "--criterion=sentence_prediction_idpg"])
     assert (cfg["dataset"]["batch_size"], cfg["checkpoint"]["best_checkpoint_metric"]) == (16, "accuracy")
 

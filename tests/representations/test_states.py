@@ -10,10 +10,9 @@ import torch
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations.cache import CacheKey
 from fairseq_idpg.representations.states import StateCache, find_state_caches
-from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
-from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
 from tests.folders import write_folder
 from tests.helpers import tiny_model
+from tests.tasks.test_dataset import make_task
 
 WIDTH = 6
 LENGTHS = np.array([3, 1, 7, 2, 7, 4])
@@ -85,10 +84,8 @@ def test_nothing_is_drawn_where_nothing_is_trained(tmp_path):
 
 def opened(folder, model, place, **more):
     """(task, training data) whose batches bring states once they are there."""
-    usual = {"num_classes": 2, "regression_target": False, "init_token": 0, "separator_token": 2, "max_positions": 64}
-    cfg = SentencePredictionIDPGConfig(**{"data": str(folder), "seed": 1, "state_cache": str(place), **usual, **more})
-    task = SentencePredictionIDPGTask.setup_task(cfg)
-    task.state_cache = find_state_caches(cfg, model, training=True)
+    task = make_task(folder, prompt_length=0, state_cache=str(place), **more)
+    task.state_cache = find_state_caches(task.cfg, model, training=True)
     return task, task.load_dataset("train")
 
 

@@ -81,16 +81,11 @@ def test_width_is_the_folders(folder):
         load_vectors(str(folder), "valid", vectors_width(str(folder), 300))
 
 
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[-2] ^= 1
-    path.write_bytes(content)
-
-
 @pytest.mark.parametrize("file", ["glove/valid.npy", "glove/glove.json", "input0/valid.bin"])
 def test_files_that_are_damaged_or_do_not_fit(folder, file):
     write_vectors(folder)
     assert load_vectors(str(folder), "valid", WIDTH).vectors.shape == (13, WIDTH)
-    flip(folder / file)
+    content = (folder / file).read_bytes()
+    (folder / file).write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
     with pytest.raises(InputError, match=file.replace("input0/valid.bin", "valid.npy")):
         load_vectors(str(folder), "valid", WIDTH)

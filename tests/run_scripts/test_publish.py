@@ -17,18 +17,12 @@ RATE = 3.1622776601683795e-05  # of a grid of equal ratios: more digits than a s
 
 def runs():
     """As a sweep writes them, with paths wherever there may be one."""
-    private = {
-        "arch": "roberta_idpg_large",
-        "method": "m-idpg-phm",
-        "data": f"{PLACE}/CR-bin",
-        "backbone": {"path": f"{PLACE}/roberta.large/model.pt", "sha256": "ab" * 32},
-        "command": ["fairseq-train", f"{PLACE}/CR-bin", "--arch", "roberta_idpg_large"],
-        "given_options": ["--source-prompts", f"{PLACE}/a.pt,b.pt", f"--prompt-init-from={PLACE}/c.pt"],
-        "init_prompts_from": f"{PLACE}/d.pt",
-        "eval_data": [f"{PLACE}/MR-bin"],
-        "predictions": f"{PLACE}/predictions.npz",
-        "options": {"task": {"data": PLACE}},
-    }
+    files = {"data": "CR-bin", "init_prompts_from": "d.pt", "predictions": "predictions.npz"}
+    private = {name: f"{PLACE}/{file}" for name, file in files.items()}
+    private |= {"arch": "roberta_idpg_large", "method": "m-idpg-phm", "command": ["fairseq-train", f"{PLACE}/CR-bin"]}
+    private |= {"backbone": {"path": f"{PLACE}/roberta.large/model.pt", "sha256": "ab" * 32}}
+    private |= {"given_options": ["--source-prompts", f"{PLACE}/a.pt,b.pt", f"--prompt-init-from={PLACE}/c.pt"]}
+    private |= {"eval_data": [f"{PLACE}/MR-bin"], "options": {"task": {"data": PLACE}}}
     for seed in (1, 2, 3):
         yield made.run("m-idpg-phm", "CR", seed, test=80.1 + seed / 3, **private)
         yield made.run("adapter", "CR", seed, test=81 + seed / 7, lr=RATE, prompt_length=None, **private)

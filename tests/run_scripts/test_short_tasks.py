@@ -38,9 +38,8 @@ def test_folders_for_training(tmp_path, monkeypatch):
 
 def test_large_tests_read_one_file_for_both_and_a_folder_in_lower_case(tmp_path, monkeypatch):
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nw\n0\n1\n")
-    monkeypatch.setattr(
-        short_tasks, "LARGE_TESTS", {"MPQA": Size(9, 4, 2, pooled=True), "MRPC-accuracy": Size(9, 2, 1)}
-    )
+    sizes = {"MPQA": Size(9, 4, 2, pooled=True), "MRPC-accuracy": Size(9, 2, 1)}
+    monkeypatch.setattr(short_tasks, "LARGE_TESTS", sizes)
     (tmp_path / "mpqa").mkdir()
     (tmp_path / "mpqa" / "all.tsv").write_text("1\tw\n0\tw w\n" * 3)
     write(tmp_path / "MRPC", ["1\tw\tw w"] * 2, ["0\tw\tw"])

@@ -27,13 +27,9 @@ def shown(tmp_path):
     path = f"{commands(root / 'bin', python=SHOW)}{os.pathsep}{os.environ['PATH']}"
 
     def run(name, *words):
-        done = subprocess.run(
-            ["bash", os.path.join("a root", "run_scripts", name), *words],
-            env={**os.environ, "PATH": path, "PYTHONPATH": "", "CDPATH": "."},  # by which cd prints what it has found
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
+        environment = {**os.environ, "PATH": path, "PYTHONPATH": "", "CDPATH": "."}  # the last: cd prints what it found
+        command = ["bash", os.path.join("a root", "run_scripts", name), *words]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
         path_of_python, place, *arguments = done.stdout.splitlines()
         assert (path_of_python, place) == (str(root), str(tmp_path))
         return arguments

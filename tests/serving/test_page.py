@@ -25,13 +25,9 @@ def shown(folder, port: int, **query: str) -> str:
     return ran.stdout
 
 
-def part(document: str, name: str) -> str:
-    return re.search(rf'<(\w+) id="{name}"[^>]*>(.*?)</\1>', document, re.DOTALL)[2]
-
-
 def cells(document: str) -> list[list[str]]:
-    rows = re.findall(r"<tr>(.*?)</tr>", part(document, "answer"))
-    return [re.findall(r"<td>(.*?)</td>", row) for row in rows]
+    answer = re.search(r'<(\w+) id="answer"[^>]*>(.*?)</\1>', document, re.DOTALL)[2]
+    return [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", answer)]
 
 
 class Hostile(Stub):

@@ -44,14 +44,11 @@ def test_caches_are_told_how_often_every_pair_is_there(pairs):
     assert [text.copies for text in texts] == [1, 2] and texts[0].digest() != texts[1].digest()
 
 
-def test_single_sentences_are_refused(tmp_path):
+def test_single_sentences_and_pairs_that_were_exchanged_by_preprocess(tmp_path):
+    """The latter would be trained on four times."""
     with pytest.raises(InputError, match="--swap-pairs append needs sentence pairs"):
         make_task(write_folder(tmp_path / "single", pairs=False), swap_pairs="append")
-
-
-def test_pairs_that_were_exchanged_by_preprocess(tmp_path):
-    """They would be trained on four times."""
-    folder, a, b = write_folder(tmp_path), [[5, 6, 2]] * 12, [[7, 2]] * 12
+    folder, a, b = write_folder(tmp_path / "pairs"), [[5, 6, 2]] * 12, [[7, 2]] * 12
     for part, rows in (("input0", a + b), ("input1", b + a)):
         write_indexed(folder / part / "train", rows)
     with pytest.raises(InputError, match="--swap-pairs append: .*in both orders"):

@@ -24,15 +24,8 @@ def dept_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
 
 FUSED = "method.reparameterization."
 
-ept_options = options_from(
-    "ept",
-    prompt_length="s",
-    words_rank="r",
-    words_length="M",
-    ept_hidden_size="h",
-    ept_experts="N_e",
-    ept_fusion="reading",
-)
+EPT = {"prompt_length": "s", "words_rank": "r", "words_length": "M", "ept_hidden_size": "h", "ept_experts": "N_e"}
+ept_options = options_from("ept", **EPT, ept_fusion="reading")
 
 
 def ept_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
@@ -86,15 +79,9 @@ def take_noise(model: RobertaIDPGModel, case: Case) -> None:
 
 # --- ID-SPAM: every reading of the paper that the files have. Their weights multiply from the right
 
-ID_SPAM = {
-    "W_Q": "generators.0.query.weight",
-    "W_K": "generators.0.key.weight",
-    "W_V": "generators.0.value.weight",
-    "W_down": "generators.0.down.weight",
-    "b_down": "generators.0.down.bias",
-    "W_up": "generators.0.up.weight",
-    "b_up": "bias",
-}
+LINEARS = {"Q": "query", "K": "key", "V": "value", "down": "down", "up": "up"}
+ID_SPAM = {f"W_{theirs}": f"generators.0.{ours}.weight" for theirs, ours in LINEARS.items()}
+ID_SPAM |= {"b_down": "generators.0.down.bias", "b_up": "bias"}
 
 
 def id_spam_options(case: Case) -> dict[str, Any]:
@@ -146,12 +133,7 @@ def count_pads(model: RobertaIDPGModel, case: Case) -> None:
 
 # --- LoPA: the table and the four layers of the gate; in training the two masks that the file has
 
-LOPA = {
-    "row_down_proj": "gates.0.row_down",
-    "row_up_proj": "gates.0.row_up",
-    "col_down_proj": "gates.0.column_down",
-    "col_up_proj": "gates.0.column_up",
-}
+LOPA = {f"{side[:3]}_{way}_proj": f"gates.0.{side}_{way}" for side in ("row", "column") for way in ("down", "up")}
 
 
 def lopa_options(case: Case) -> dict[str, Any]:

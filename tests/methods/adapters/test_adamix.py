@@ -37,8 +37,7 @@ def by_hand(method, layer, draws=None):
 CONTRACT = {
     "adamix": Row(
         24 * (4 * (16 * 1024 + 16) + 16 * 1024 + 1024),
-        "experts.down.weight experts.down.bias up up_bias",
-        by_hand,
+        *("experts.down.weight experts.down.bias up up_bias", by_hand),
         folded=811_392,  # the paper's 0.8M
         kept="down down_bias",
         variants=({"adamix_shared": "down"}, {"adamix_shared": "none"}),
@@ -114,13 +113,10 @@ def test_the_divergence_is_the_released_one():
         torch.testing.assert_close(gradient, expected, atol=1e-6, rtol=1e-4)
 
 
-def batch_of(**more):
-    return {"net_input": {"src_tokens": pair_batch()}, "target": torch.tensor([0, 1, 1]), "ntokens": 9, **more}
-
-
 def test_the_loss_is_that_of_the_first_pass_and_the_divergence_of_both():
     model = with_draws(made(adamix_consistency=0.5), [0, 1, 2], [3, 3, 3])
-    loss, size, log = criterion_of(SentencePredictionIDPGCriterion)(model, batch_of())
+    batch = {"net_input": {"src_tokens": pair_batch()}, "target": torch.tensor([0, 1, 1]), "ntokens": 9}
+    loss, size, log = criterion_of(SentencePredictionIDPGCriterion)(model, batch)
     first, second = (logits(with_draws(model, draw, [0, 0, 0]), pair_batch()) for draw in ([0, 1, 2], [3, 3, 3]))
     expected = nn.functional.cross_entropy(first, torch.tensor([0, 1, 1]), reduction="sum")
     torch.testing.assert_close(log["loss"], expected.detach())

@@ -49,29 +49,19 @@ def pfeiffer(method, layer):
     return {"adapters": (None, lambda f, x, norm: f + adapter(norm(f + x)))}
 
 
-def norms(name):
-    return "layer_norm" in name or "layernorm" in name
-
-
 SOME = ({"adapter_layers": "0,2"},)
 CONTRACT = {
     "adapter": Row(1_622_784, DENSE, partial(houlsby, activation=F.gelu), start=1e-4, variants=SOME),
     "adapter-pfeiffer": Row(811_392, DENSE, pfeiffer, variants=SOME),
     "compacter": Row(
-        152_832,
-        FACTORS,
-        partial(houlsby, activation=F.gelu),
+        *(152_832, FACTORS, partial(houlsby, activation=F.gelu)),
         variants=SOME,
         published={"adapter_dropout": 0.1, "adapter_activation": "gelu"},
     ),
     "compacter-shared": Row(
-        149_824,
-        FACTORS,
-        partial(houlsby, activation=partial(F.gelu, approximate="tanh")),
-        trains=norms,
-        of_backbone=(2 * 24 + 1) * 2 * 1024,
-        start=1e-4,
-        variants=SOME,
+        *(149_824, FACTORS, partial(houlsby, activation=partial(F.gelu, approximate="tanh"))),
+        trains=lambda name: "layer_norm" in name or "layernorm" in name,
+        **{"of_backbone": (2 * 24 + 1) * 2 * 1024, "start": 1e-4, "variants": SOME},
         published={"adapter_dropout": 0.0, "adapter_activation": "gelu_accurate"},
     ),
 }

@@ -60,9 +60,7 @@ CONTRACT = {
     ),
     "adapter-scaled-parallel": Row(811_392, DENSE, beside, start=0, published={**OF_ALL, "adapter_scale": "4"}),
     HEADS: Row(
-        24 * (2 * 16 * 1024 + 16 * 16 + 1024),
-        DENSE,
-        beside_heads,
+        *(24 * (2 * 16 * 1024 + 16 * 16 + 1024), DENSE, beside_heads),
         start=0,
         variants=tuple({"adapter_scale": scale, "adapter_layers": "0,2"} for scale in ("4", "learned")),
         published={**OF_ALL, "adapter_scale": "1"},

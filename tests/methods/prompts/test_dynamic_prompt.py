@@ -25,21 +25,16 @@ def places(method, text, length):
 
 
 POSITION = "position.weight position.bias"
+READS = {"places": places, "straight_through": POSITION}
 CONTRACT = {
     "dynamic-prompt": Row(
-        42_005,
-        f"table {POSITION}",
-        by_hand,
-        places=places,
-        straight_through=POSITION,
+        *(42_005, f"table {POSITION}", by_hand),
+        **READS,
         variants=({"dynamic_pool": 2}, {"dynamic_pool": 3, "prompt_layers": "all"}),
     ),
     "dynamic-prompt-pool": Row(
-        107_545,
-        f"table {POSITION} pool.weight pool.bias",
-        by_hand,
-        places=places,
-        straight_through=POSITION,
+        *(107_545, f"table {POSITION} pool.weight pool.bias", by_hand),
+        **READS,
         published={"prompt_init": "uniform", "dynamic_pool": 4},
     ),
 }

@@ -40,27 +40,17 @@ def by_hand(method, number, text):
     return torch.stack([row_of(method, p) for p in method.reparameterization.rows[number]])
 
 
-EXPERTS = ("down", "down_bias", "up", "up_bias", "gate.weight", "gate.bias")
+NETWORK = ["rows", *(f"experts.{n}" for n in ("down", "down_bias", "up", "up_bias", "gate.weight", "gate.bias"))]
 WITHOUT_WORDS = {"ept_decomposition": "false"}
 CONTRACT = {
     "ept": Row(
-        2_206_212,
-        " ".join(
-            ["words.a", "words.b", *(f"reparameterization.{n}" for n in ("rows", *(f"experts.{m}" for m in EXPERTS)))]
-        ),
-        by_hand,
+        *(2_206_212, " ".join(["words.a", "words.b", *(f"reparameterization.{name}" for name in NETWORK)]), by_hand),
         added=lambda method: () if method.words is None else method.words.a @ method.words.b,
-        folded=99_840,
-        kept="table",
-        options={"prompt_init": "normal"},
+        **{"folded": 99_840, "kept": "table", "options": {"prompt_init": "normal"}},
         variants=(  # from the second on the components that its Table 2 leaves out
-            {"ept_fusion": "printed"},
-            {"ept_fusion": "none"},
+            *({**words, "ept_fusion": fusion} for words in ({}, WITHOUT_WORDS) for fusion in ("printed", "none")),
             {"ept_experts": 0},
-            {"ept_fusion": "none", "ept_experts": 0},
-            {**WITHOUT_WORDS, "ept_fusion": "printed"},
-            {**WITHOUT_WORDS, "ept_fusion": "none"},
-            {**WITHOUT_WORDS, "ept_fusion": "none", "ept_experts": 0},
+            *({**words, "ept_fusion": "none", "ept_experts": 0} for words in ({}, WITHOUT_WORDS)),
         ),
         published={"prompt_init": "vocabulary", "ept_init_split": "first", "ept_init_align": "zeros"},
     )

@@ -28,9 +28,7 @@ def by_hand(method, number, text):
 
 CONTRACT = {
     "id-spam": Row(
-        3_538_944,
-        " ".join(f"generators.0.{name}.weight" for name in ("down", "up", "query", "key", "value")),
-        by_hand,
+        *(3_538_944, " ".join(f"generators.0.{name}.weight" for name in "down up query key value".split()), by_hand),
         variants=(
             {"generator_bias": "true", "id_spam_output": "linear"},
             {"generator_input": "states", "generator_sharing": "L", "prompt_layers": "all"},

@@ -16,13 +16,8 @@ WIDTH, LAYERS = TINY["encoder_embed_dim"], TINY["encoder_layers"]
 SMALL = {"generator_hidden_size": 8, "prompt_length": 3}
 RESIDUAL, LAYER_NORM = {"generator_residual": True}, {"generator_layer_norm": True}
 RELEASED = {**RESIDUAL, "generator_residual_norm": "released"}
-VARIANTS = {
-    "residual": RESIDUAL,
-    "layer norm": LAYER_NORM,
-    "both": {**RESIDUAL, **LAYER_NORM},
-    "released residual": RELEASED,
-    "released both": {**RELEASED, **LAYER_NORM},
-}
+VARIANTS = (RESIDUAL, LAYER_NORM, {**RESIDUAL, **LAYER_NORM}, RELEASED, {**RELEASED, **LAYER_NORM})
+PLACES = [{"prompt_insertion": "add", "prompt_layers": layers} for layers in ("first", "all")]
 PHM = "bias generators.0.hidden_bias generators.0.down_a generators.0.down_b generators.0.up_b"
 DNN = "bias generators.0.hidden_bias generators.0.down generators.0.up"
 
@@ -34,9 +29,7 @@ def by_hand(method, number, text):
 
 CONTRACT = {
     "m-idpg-phm": Row(
-        137_232,
-        f"{PHM} generators.0.up_a",
-        by_hand,
+        *(137_232, f"{PHM} generators.0.up_a", by_hand),
         variants=(
             *({"generator_sharing": sharing} for sharing in "SL"),
             *({"representation": kind} for kind in ("backbone", "mean-pooled", "token-mean")),
@@ -47,14 +40,8 @@ CONTRACT = {
     "m-idpg-dnn": Row(221_200, DNN, by_hand),
     "m-idpg-phm-glove": Row(144_704, f"{PHM} generators.0.up_a", by_hand, options={"representation_width": VECTORS}),
     "s-idpg-phm": Row(
-        107_776,
-        PHM,
-        by_hand,
-        variants=tuple(
-            {"prompt_insertion": "add", "prompt_layers": layers, **variant}
-            for layers in ("first", "all")
-            for variant in VARIANTS.values()
-        ),
+        *(107_776, PHM, by_hand),
+        variants=tuple({**place, **variant} for place in PLACES for variant in VARIANTS),
     ),
     "s-idpg-dnn": Row(1_578_240, DNN, by_hand),
 }

@@ -18,25 +18,14 @@ def by_hand(method, number, text):
     return torch.stack([row * torch.stack([(u * v).sum() for v in low[1]]).sigmoid() for row, u in zip(table, low[0])])
 
 
-def layers(gates):
-    return [
-        f"gates.{i}.{name}.{part}"
-        for i in range(gates)
-        for name in ("row_down", "row_up", "column_down", "column_up")
-        for part in ("weight", "bias")
-    ]
-
-
+LINEARS = ("row_down", "row_up", "column_down", "column_up")
+GATE = [f"gates.0.{name}.{part}" for name in LINEARS for part in ("weight", "bias")]
 CONTRACT = {
     "lopa": Row(
-        1_597_992,
-        " ".join(["table", *layers(1)]),
-        by_hand,
+        *(1_597_992, " ".join(["table", *GATE]), by_hand),
         variants=(
-            {"lopa_rank": 1},
-            {"prompt_layers": "all", "generator_sharing": "L"},
-            {"prompt_layers": "all", "generator_sharing": "S"},
-            {"prompt_insertion": "key-value", "prompt_layers": "all"},
+            *({"lopa_rank": 1}, {"prompt_insertion": "key-value", "prompt_layers": "all"}),
+            *({"prompt_layers": "all", "generator_sharing": sharing} for sharing in "LS"),
         ),
         published={"prompt_init": "standard-normal", "lopa_rank": 4, "prompt_length": 10},
     )

@@ -25,11 +25,6 @@ def generator_and_bias(method, number):
     return method.generators[number % len(method.generators)], bias
 
 
-def pooled(x, bins, kind):
-    pool = F.adaptive_max_pool1d if kind == "mppg" else F.adaptive_avg_pool1d
-    return list(pool(x.t()[None], bins)[0].t())
-
-
 def by_hand(method, number, text):
     x, (generator, bias) = states_of(text), generator_and_bias(method, number)
     kind, length = str(text.args.lpt_generator), text.args.prompt_length
@@ -38,7 +33,8 @@ def by_hand(method, number, text):
         return rows if bias is None else rows + bias
     parts = method.rows // length
     tokens = torch.stack([plain_linear_of(generator.down, token) for token in x])
-    made = [generator.up(F.relu(each)).view(parts, -1) for each in pooled(tokens, length, kind)]
+    pool = F.adaptive_max_pool1d if kind == "mppg" else F.adaptive_avg_pool1d
+    made = [generator.up(F.relu(each)).view(parts, -1) for each in pool(tokens.t()[None], length)[0].t()]
     return torch.stack([each[part] + (0 if bias is None else bias[part]) for part in range(parts) for each in made])
 
 

@@ -8,9 +8,7 @@ from tests.helpers import enlarge, tiny_model
 
 CONTRACT = {
     "prefix-propagation": Row(
-        24 * 8 * 1024,
-        "table",
-        lambda method, number, text: method.table[number],
+        *(24 * 8 * 1024, "table", lambda method, number, text: method.table[number]),
         behind_embedding=True,
         variants=({"prompt_layers": "0,2"}, {"prompt_layers": "first"}, {"prompt_insertion": "replace"}),
         published={"prompt_init": "standard-normal", "prompt_length": 8, "propagation_dropout": 0.1},

@@ -13,12 +13,8 @@ LENGTH, WIDTH, LAYERS = 3, 32, 3
 SMALL = {"prompt_length": LENGTH, "reparameterization_hidden_size": 7}
 CONTRACT = {
     "prefix-tuning": Row(
-        25_760_256,
-        of_network(*MLP),
-        by_hand,
-        folded=983_040,
-        kept="table",
-        variants=({"prompt_reparameterization": "none"},),
+        *(25_760_256, of_network(*MLP), by_hand),
+        **{"folded": 983_040, "kept": "table", "variants": ({"prompt_reparameterization": "none"},)},
     ),
     "mam": Row(
         16 * 1024 + 1024 * 800 + 800 + 801 * 2 * 24 * 1024 + 811_392,

@@ -16,9 +16,7 @@ def by_hand(method, number, text):
 
 CONTRACT = {
     "pt-moe": Row(
-        41_794,
-        "a b router.weight router.bias",
-        by_hand,
+        *(41_794, "a b router.weight router.bias", by_hand),
         variants=({"moe_experts": 3, "moe_chosen": 2, "moe_rank": 2}, {"prompt_layers": "all"}),
     )
 }

@@ -61,7 +61,6 @@ def of_network(*names):
     return " ".join(f"reparameterization.{name}" for name in names)
 
 
-KINDS = ("none", "mlp", "deep-mlp", "prefix-mlp")
 CONTRACT = {
     "prompt-tuning": Row(5_120, "table", by_hand),
     "prompt-tuning-100": Row(102_400, "table", by_hand),
@@ -69,12 +68,9 @@ CONTRACT = {
     "p-tuning-v2": Row(122_880, "table", by_hand),
     "p-tuning-v2-kv": Row(245_760, "table", by_hand),
     "p-tuning": Row(
-        14_703_616,
-        of_network(*MLP, *LSTM),
-        by_hand,
-        folded=5_120,
-        kept="table",
-        variants=tuple({"prompt_reparameterization": kind} for kind in KINDS),
+        *(14_703_616, of_network(*MLP, *LSTM), by_hand),
+        **{"folded": 5_120, "kept": "table"},
+        variants=tuple({"prompt_reparameterization": kind} for kind in ("none", "mlp", "deep-mlp", "prefix-mlp")),
     ),
     "dpt": Row(11_240, of_network("a", "b"), by_hand, folded=102_400, kept="table"),
     "lpt-naive": Row(5_120, "table", by_hand, published={"prompt_init": "standard-normal"}),

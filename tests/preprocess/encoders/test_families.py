@@ -74,17 +74,14 @@ def xlmr_tokenizer(folder: Path) -> object:
     return tokenizer
 
 
-def shuffled(pieces: list[str]) -> list[str]:
-    """By frequency, as it were, special tokens around them: the numbers of roberta-base and distilroberta-base."""
-    return [*XLMR_SPECIAL[:4], *random.Random(1).sample(pieces, len(pieces)), "<mask>"]
-
-
+# by frequency, as it were, special tokens around them: the numbers of roberta-base and distilroberta-base
+SHUFFLED = roberta(lambda pieces: [*XLMR_SPECIAL[:4], *random.Random(1).sample(pieces, len(pieces)), "<mask>"])
 FAMILIES = {
     "bert-uncased": ("bert", bert(UNCASED, lower=True)),
     "bert-cased": ("bert", bert([*CASED, "か", "が", "##が"], lower=False)),
     "mpnet": ("bert", mpnet),
     "roberta-own-bpe": ("gpt2", roberta(lambda pieces: [*XLMR_SPECIAL, *pieces])),
-    "distilroberta": ("gpt2", roberta(shuffled)),
+    "distilroberta": ("gpt2", SHUFFLED),
     "xlmr": ("sentencepiece", xlmr_tokenizer),
 }
 

@@ -25,16 +25,11 @@ def bars(axes) -> list[tuple[float, float]]:
     return [(float(low[1]), float(high[1])) for low, high in found]
 
 
-def scored(row, scores, **more):
-    return [made.run(row, task, test=score, **more) for task, score in zip(TASKS, scores)]
-
-
 def test_figure_1_score_against_parameters(tmp_path, monkeypatch):
     monkeypatch.setattr("run_scripts.report.costs._counted", lambda arch: {"adapter": 1_622_784, "efl": 7})  # slow
-    of_seeds = [
-        scored("m-idpg-phm", scores, seed=seed, trainable=137_232) for seed, scores in ((1, (80, 92)), (2, (80, 88)))
-    ]
-    runs = [*of_seeds[0], *of_seeds[1], made.run("compacter", "CR", trainable=9)]
+    scored = [("CR", 1, 80), ("RTE", 1, 92), ("CR", 2, 80), ("RTE", 2, 88)]
+    runs = [made.run("m-idpg-phm", task, seed, test=test, trainable=137_232) for task, seed, test in scored]
+    runs += [made.run("compacter", "CR", trainable=9)]
     found = report(tmp_path, runs, "--figure 1")
     (axes,) = found.draw().axes
     assert axes.get_xscale() == "log" and axes.get_ylabel() == "mean score on 2 tasks (x100)"

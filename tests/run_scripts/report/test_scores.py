@@ -13,11 +13,6 @@ from run_scripts.report.scores import Votes, std_of_mean
 from . import made
 
 
-def of_rates(devs):
-    """Runs by learning rate and seed."""
-    return [made.run("a", "CR", seed, lr, dev) for lr, of in devs.items() for seed, dev in of.items()]
-
-
 @pytest.mark.parametrize(
     ("rates", "chosen"),
     [
@@ -29,7 +24,8 @@ def of_rates(devs):
     ],
 )
 def test_the_rate_that_is_chosen(rates, chosen):
-    assert choose(of_rates(rates)).lr == chosen
+    runs = [made.run("a", "CR", seed, lr, dev) for lr, of in rates.items() for seed, dev in of.items()]
+    assert choose(runs).lr == chosen
 
 
 FAST = [made.run("a", "CR", seed, 5e-3, dev=90) for seed in (1, 2)]

@@ -52,10 +52,7 @@ CASES = [  # an experiment, options that its command has
     ({"task": "QNLI", "k": 100}, SMALL),
     ({"task": "QNLI", "max_epoch": 3}, {"--max-update": ABSENT}),
     # whole models warm up and decay: 24 examples in batches of 16 for 10 epochs
-    (
-        {"method": "fine-tuning"},
-        {**RISING, "--max-epoch": "10", "--total-num-update": "20", "--warmup-updates": "1"},
-    ),
+    ({"method": "fine-tuning"}, {**RISING, "--max-epoch": "10", "--total-num-update": "20", "--warmup-updates": "1"}),
     ({"method": "fine-tuning", "warm_up": 0.5}, {"--warmup-updates": "10"}),
     # and prompts where a paper says so: in batches of 8 for 30 epochs
     (

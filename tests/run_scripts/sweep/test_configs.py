@@ -33,47 +33,26 @@ FILES = {
 # File: runs of supplementary training, runs on the tasks, of them those that wait for a learning rate, runs that go on
 # with examples of another task, and a digest of the identities of every seventh. A sweep that has begun finds its runs
 # by these: another digest disowns them.
-PLANS = {
-    "ept/figure5-large": [0, 189, 0, 0, "f2fbe6d1ecbe"],
-    "ept/figure5": [0, 630, 0, 0, "fef8a08f6817"],
-    "ept/table1-large": [0, 315, 0, 0, "309f528d8da4"],
-    "ept/table1": [0, 1050, 0, 0, "900a06c9f6a9"],
-    "ept/table2-large": [0, 162, 0, 0, "3f31893ccdca"],
-    "ept/table2": [0, 540, 0, 0, "479c194c1903"],
-    "evidence/few-shot-more": [0, 950, 760, 0, "ad3ba0e5f773"],
-    "evidence/few-shot": [0, 500, 400, 0, "7aae2bc08773"],
-    "evidence/full": [0, 54, 36, 0, "798e701109b2"],
-    "evidence/k1000": [0, 54, 36, 0, "4bc3ca052d16"],
-    "evidence/length": [0, 54, 36, 0, "764a254d2bb9"],
-    "evidence/position": [0, 96, 64, 0, "22ea3b419ad6"],
-    "evidence/sharing": [0, 36, 24, 0, "2983400863c0"],
-    "evidence/tests": [0, 450, 300, 0, "bebafc231a1d"],
-    "evidence/tests-k500": [0, 630, 180, 0, "9c1c7107883b"],
-    "evidence/tests-more": [0, 855, 570, 0, "bf912f76563a"],
-    "figure7": [10, 3200, 0, 0, "3d5765858513"],
-    "figure9": [0, 4000, 0, 0, "e4865ed4f177"],
-    "idspam/figure2": [0, 1410, 0, 0, "c323ab63ff83"],
-    "idspam/table11": [0, 72, 0, 72, "20a30ba9e131"],
-    "idspam/table14": [0, 6, 0, 0, "94b7e36e6b29"],
-    "idspam/table15": [0, 72, 0, 0, "973ec65d9484"],
-    "idspam/table2-base": [0, 666, 0, 0, "c9b1d69a656c"],
-    "idspam/table2": [0, 666, 0, 0, "b29997f92467"],
-    "idspam/table3": [0, 90, 0, 0, "24fd71119292"],
-    "idspam/table4": [0, 360, 0, 0, "5f757a8dc2d8"],
-    "idspam/table5": [0, 360, 0, 0, "b5e480180089"],
-    "idspam/table6": [0, 444, 0, 0, "056dc9abc141"],
-    "methods-long": [0, 10, 0, 0, "5a40e42fb751"],
-    "methods": [0, 290, 0, 0, "f7298c8be2f1"],
-    "short": [0, 180, 0, 0, "83e5e7c4e4c1"],
-    "slides/composition": [0, 30, 0, 0, "3aa4622a7792"],
-    "slides/parallel": [0, 30, 0, 0, "336f7ad0dc7e"],
-    "slides/places": [0, 42, 0, 0, "1a476a412968"],
-    "smoke": [0, 12, 0, 0, "928b8a38b4d4"],
-    "table1": [0, 2300, 0, 0, "7cc0eb939efe"],
-    "table3": [0, 4650, 0, 0, "97f1b067e9ce"],
-    "table6": [0, 3600, 0, 0, "bcc7a80f8e1e"],
-    "table7": [0, 800, 0, 0, "a83c1e5c9482"],
-}
+PLANNED = """
+ept/figure5-large 0 189 0 0 f2fbe6d1ecbe | ept/figure5 0 630 0 0 fef8a08f6817
+ept/table1-large 0 315 0 0 309f528d8da4 | ept/table1 0 1050 0 0 900a06c9f6a9 | ept/table2-large 0 162 0 0 3f31893ccdca
+ept/table2 0 540 0 0 479c194c1903 | evidence/few-shot-more 0 950 760 0 ad3ba0e5f773
+evidence/few-shot 0 500 400 0 7aae2bc08773 | evidence/full 0 54 36 0 798e701109b2
+evidence/k1000 0 54 36 0 4bc3ca052d16 | evidence/length 0 54 36 0 764a254d2bb9
+evidence/position 0 96 64 0 22ea3b419ad6 | evidence/sharing 0 36 24 0 2983400863c0
+evidence/tests 0 450 300 0 bebafc231a1d | evidence/tests-k500 0 630 180 0 9c1c7107883b
+evidence/tests-more 0 855 570 0 bf912f76563a | figure7 10 3200 0 0 3d5765858513 | figure9 0 4000 0 0 e4865ed4f177
+idspam/figure2 0 1410 0 0 c323ab63ff83 | idspam/table11 0 72 0 72 20a30ba9e131 | idspam/table14 0 6 0 0 94b7e36e6b29
+idspam/table15 0 72 0 0 973ec65d9484 | idspam/table2-base 0 666 0 0 c9b1d69a656c
+idspam/table2 0 666 0 0 b29997f92467 | idspam/table3 0 90 0 0 24fd71119292 | idspam/table4 0 360 0 0 5f757a8dc2d8
+idspam/table5 0 360 0 0 b5e480180089 | idspam/table6 0 444 0 0 056dc9abc141 | methods-long 0 10 0 0 5a40e42fb751
+methods 0 290 0 0 f7298c8be2f1 | short 0 180 0 0 83e5e7c4e4c1 | slides/composition 0 30 0 0 3aa4622a7792
+slides/parallel 0 30 0 0 336f7ad0dc7e | slides/places 0 42 0 0 1a476a412968 | smoke 0 12 0 0 928b8a38b4d4
+table1 0 2300 0 0 7cc0eb939efe | table3 0 4650 0 0 97f1b067e9ce | table6 0 3600 0 0 bcc7a80f8e1e
+table7 0 800 0 0 a83c1e5c9482
+"""
+ONE = r"(\S+) (\d+) (\d+) (\d+) (\d+) (\w+)"
+PLANS = {name: [*map(int, counts), digest] for name, *counts, digest in re.findall(ONE, PLANNED)}
 
 
 def read(name):
@@ -116,10 +95,6 @@ def test_runs(files, name):
     assert found == PLANS[name]
 
 
-def read_digest(record):
-    return record.get("read_sha256", record["data_sha256"])
-
-
 def test_published_records_are_runs_of_today(monkeypatch):
     """Records of this protocol whose options name no files: each has the identity that its experiment would get."""
     names, found, same = {item.name for item in fields(Experiment)}, 0, 0
@@ -128,8 +103,9 @@ def test_published_records_are_runs_of_today(monkeypatch):
             known = {name: value for name, value in record.items() if name in names}
             options = tuple(record.get("given_options", ()))
             run = Experiment(**{**known, "backbone": "", "data": "", "options": options})
+            digest = record.get("read_sha256", record["data_sha256"])
             monkeypatch.setattr(experiment, "backbone_digest", lambda path, of=record: of["backbone"]["sha256"])
-            monkeypatch.setattr(experiment, "folder_digest", lambda path, vectors, of=record: read_digest(of))
+            monkeypatch.setattr(experiment, "folder_digest", lambda path, vectors, of=digest: of)
             found, same = found + 1, same + (run.run == record["run"])
     assert found - same == 112 and same >= 1029  # the others name files
 

@@ -90,13 +90,16 @@ def append_record(results: Path, record: Record) -> None:
         os.fsync(file.fileno())
 
 
+SIGNS = b"-_"  # instead of + and /: a text that begins with / would be taken for a path
+
+
 def packed_classes(predicted: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
     """Return predicted and true class of each example, each in as few bits as the largest class needs."""
     bits = max(1, int(max(predicted.max(), targets.max())).bit_length())
 
     def packed(classes: np.ndarray) -> str:
         planes = classes.astype(np.int64)[:, None] >> np.arange(bits) & 1
-        return base64.b64encode(np.packbits(planes.astype(bool)).tobytes()).decode()
+        return base64.b64encode(np.packbits(planes.astype(bool)).tobytes(), SIGNS).decode()
 
     return {"examples": len(targets), "bits": bits, "predicted": packed(predicted), "true": packed(targets)}
 
@@ -106,7 +109,7 @@ def unpacked_classes(found: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     examples, bits = int(found["examples"]), int(found["bits"])
 
     def unpacked(text: str) -> np.ndarray:
-        held = np.unpackbits(np.frombuffer(base64.b64decode(text, validate=True), np.uint8))
+        held = np.unpackbits(np.frombuffer(base64.b64decode(text, SIGNS, validate=True), np.uint8))
         return held[: examples * bits].reshape(examples, bits) @ (1 << np.arange(bits))
 
     return unpacked(found["predicted"]), unpacked(found["true"])

@@ -86,7 +86,7 @@ def test_the_runs_of_a_sweep_stay_as_they_are(results, tmp_path):
 
 def test_the_classes_of_test_examples_are_packed(tmp_path):
     """Of classes alone; the record's own sweep is read and no file beside it."""
-    answers, targets = np.array([0, 2, 1, 2, 5]), np.array([0, 1, 1, 2, 5])
+    answers, targets = np.array([7, 7, 1, 2, 5, 0, 0, 0]), np.array([0, 1, 1, 2, 5, 0, 0, 0])
     runs = [made.run("lora", "CR", predictions="a.npz"), made.run("lora", "STS-B", predictions="a.npz")]
     results = made.write(tmp_path / "results", [*runs, made.run("lora", "MR", predictions="../a.npz")])
     for folder in (results, tmp_path):

@@ -57,8 +57,8 @@ def test_files_that_a_page_names_are_there(page):
 
 def test_versions_are_those_that_the_tests_run_on():
     """README, setup.py and setup_env.sh allow the same; README names the Python and the torch that run this."""
-    allowed = re.search(r"^Python >= (3\.\d+), torch >= (\S+) and fairseq-fixed (\S+) \(", README, flags=re.MULTILINE)
-    running = f"The whole test suite runs on Python 3.{sys.version_info.minor} with torch {version('torch')[:4]};"
+    allowed = re.search(r"^Python >= (3\.\d+), torch >= (\S+) and fairseq-fixed (\d\S+)\. ", README, flags=re.MULTILINE)
+    running = f"The whole test suite runs on Python 3.{sys.version_info.minor} with torch {version('torch')[:4]}."
     assert running in " ".join(README.split())
     packaged = (ROOT / "setup.py").read_text(encoding="utf-8")
     assert f'python_requires=">={allowed[1]}"' in packaged and f'"torch>={allowed[2]}"' in packaged

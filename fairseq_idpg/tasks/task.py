@@ -205,8 +205,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Fill the caches before the first step reads them; each split is one pass of the backbone over its texts."""
-        if next(model.parameters()).device.type == "cpu":
-            pack_linears(model.encoder.sentence_encoder.layers, trains=True)
+        stack = getattr(model.encoder, "sentence_encoder", None)  # a model in ONNX has none
+        if stack is not None and next(model.parameters()).device.type == "cpu":
+            pack_linears(stack.layers, trains=True)
         for split, dataset in self.datasets.items():
             fill_cache(dataset.representations, model, dataset.raw_tokens, dataset.sizes, split)
             fill_cache(dataset.states, model, dataset.raw_tokens, dataset.places.shorten.sizes, split)

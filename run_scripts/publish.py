@@ -90,7 +90,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     lines = {run["run"]: run for run in read_records(args.out)}
     for run in (*results.runs, *results.continued, *results.supplementary):
         if has_finished(run) or lines.get(run["run"], {}).get("status") != "done":
-            lines[run["run"]] = published(with_classes(run, results.folder))
+            classes = lines.get(run["run"], {}).get("test_classes")  # stay where the predictions are gone
+            lines[run["run"]] = published({"test_classes": classes, **with_classes(run, results.folder)})
     write_text(args.out, "".join(f"{json.dumps(run, separators=(',', ':'))}\n" for run in lines.values()))
     print(f"{args.out}: {len(lines)} runs", file=sys.stderr)
 

@@ -187,6 +187,7 @@ class _PackedLinear(torch.autograd.Function):
         return packed_product(x, packed.weight, bias)
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         return packed_product(gradient.contiguous(), ctx.transposed, None), None, None
 

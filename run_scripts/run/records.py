@@ -107,6 +107,8 @@ def packed_classes(predicted: np.ndarray, targets: np.ndarray) -> dict[str, Any]
 def unpacked_classes(found: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return predicted and true classes; raise ValueError where a text is damaged."""
     examples, bits = int(found["examples"]), int(found["bits"])
+    if examples < 1 or not 1 <= bits <= 32:
+        raise ValueError(found)
 
     def unpacked(text: str) -> np.ndarray:
         held = np.unpackbits(np.frombuffer(base64.b64decode(text, SIGNS, validate=True), np.uint8))

@@ -215,6 +215,8 @@ def with_chosen_rates(rates: Rates, results: Path) -> tuple[list[Experiment], in
     of_later = grouped(rates.later, cell_of)
     lrs = {}
     for cell, first in ended_cells(rates.first, records):
-        lrs[cell] = best_rate([*first, *(records[run.run] for run in of_later.get(cell, ()) if run.run in records)])
-    later = [run for run in rates.later if run.lr == lrs.get(cell_of(run))]
-    return later, sum(lrs.get(cell) is None for cell in of_later)
+        tried = {record["lr"] for record in first}  # other rates may have later seeds alone
+        later = [run.run for run in of_later.get(cell, ()) if run.lr in tried and run.run in records]
+        lrs[cell] = best_rate([*first, *map(records.__getitem__, later)])
+    chosen = [run for run in rates.later if run.lr == lrs.get(cell_of(run))]
+    return chosen, sum(lrs.get(cell) is None for cell in of_later)

@@ -270,7 +270,5 @@ def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> in
     """Return --batch-size of one process; raise InputError unless updates of ``total`` examples are shared evenly."""
     parts = processes * update_freq[0]
     if len(set(update_freq)) > 1 or total < 1 or total % parts:
-        raise InputError(
-            f"--total-batch-size {total}: give one --update-freq, and a multiple of it times processes, {parts}"
-        )
+        raise InputError(f"--total-batch-size {total}: give one --update-freq, and a multiple of {parts}")
     return total // parts

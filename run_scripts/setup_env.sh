@@ -2,7 +2,7 @@
 # Makes .venv at the root of the repository: torch, fairseq, the tools of the tests, and this
 # project as an editable install (fairseq refuses a second copy of a --user-dir package).
 #
-#   bash run_scripts/setup_env.sh             # the first time ~10 minutes, afterwards instant
+#   bash run_scripts/setup_env.sh             # the first time 2 to 10 minutes, afterwards instant
 #   PYTHON=python3.12 bash run_scripts/setup_env.sh
 #
 # Needs Python >= 3.10 with its headers, a C++ compiler, and a package index that pip can reach.
@@ -96,7 +96,7 @@ create() {
 install_fairseq() {
   [ -z "$("$VENV/bin/python" -m pip freeze | grep -ix "$(pin fairseq-fixed)")" ] || return 0
   find_compiler
-  say "building fairseq from source, about 5 minutes of compiling with little output"
+  say "building fairseq from source: minutes of compiling with little output"
   mkdir -p "$WHEELS"
   # without debug symbols, for which Python's own flags ask: a third less to compile
   (CPPFLAGS="${CPPFLAGS:-} -g0" pip_call wheel --no-build-isolation --no-deps --wheel-dir "$WHEELS" "$(pin fairseq-fixed)") ||

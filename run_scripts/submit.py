@@ -1,7 +1,7 @@
 """Write a submission to GLUE or SuperGLUE out of the runs in RESULTS.
 
 Each test set is predicted with the checkpoints of all seeds at the learning rate with the best mean dev score, and
-their vote is written: what most say, or the mean of their scores.
+their vote is written: what most say, or the mean of their scores (paper, Table 7).
 
     python -m run_scripts.submit glue --runs results/glue --row m-idpg-phm --out glue.zip --dry-run
 
@@ -17,7 +17,6 @@ import argparse
 import json
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,8 +30,8 @@ from preprocess.questions import Questions
 from preprocess.tasks import TASKS, Task
 from preprocess.writing import check_output, new_file
 
-from .report.choice import Choice, Score, add_choice_options, check_row, take_runs
-from .report.records import Results, cell_label, has_finished, read_results
+from .report.choice import Choice, Score, add_choice_options, take_runs
+from .report.records import read_results
 from .report.scores import vote
 from .run.records import BEST_CHECKPOINT, run_folder
 
@@ -40,8 +39,7 @@ if TYPE_CHECKING:  # --help does without torch, which takes seconds
     from fairseq_idpg.inference.folder import SplitPredictions
 
 
-@dataclass(frozen=True)
-class Sheet:
+class Sheet(NamedTuple):
     """A file of answers to one test set."""
 
     file: str
@@ -50,62 +48,32 @@ class Sheet:
     data: str = ""  # the name of its binarized folder, without -bin; by default the task's
     split: str = "test"
 
-    @property
-    def task(self) -> Task:
-        return TASKS[self.model_of]
 
-
-@dataclass(frozen=True)
-class Benchmark:
-    """A benchmark's name, its files, and what it says of incomplete submissions."""
-
-    title: str
-    sheets: tuple[Sheet, ...]
-    rule: str
-
-
-BENCHMARKS = {
-    "glue": Benchmark(
-        "GLUE",
-        (
-            Sheet("CoLA.tsv", 1063, "CoLA"),
-            Sheet("SST-2.tsv", 1821, "SST-2"),
-            Sheet("MRPC.tsv", 1725, "MRPC"),
-            Sheet("STS-B.tsv", 1379, "STS-B"),
-            Sheet("QQP.tsv", 390_965, "QQP"),
-            Sheet("MNLI-m.tsv", 9796, "MNLI"),
-            Sheet("MNLI-mm.tsv", 9847, "MNLI", split="test1"),
-            Sheet("QNLI.tsv", 5463, "QNLI"),
-            Sheet("RTE.tsv", 3000, "RTE"),
-            Sheet("WNLI.tsv", 146, "WNLI"),
-            Sheet("AX.tsv", 1104, "MNLI", data="AX"),
-        ),
-        "GLUE's site fails submissions without all files: add those of its sample, gluebenchmark.com/assets/CBOW.zip",
+GLUE = {"CoLA": 1063, "SST-2": 1821, "MRPC": 1725, "STS-B": 1379, "QQP": 390_965, "QNLI": 5463, "RTE": 3000}
+SUPER_GLUE = {"BoolQ": 3245, "CB": 250, "COPA": 500, "MultiRC": 9693, "ReCoRD": 10_000, "WiC": 1400, "WSC": 146}
+SHEETS = {
+    "glue": (
+        *(Sheet(f"{task}.tsv", examples, task) for task, examples in {**GLUE, "WNLI": 146}.items()),
+        Sheet("MNLI-m.tsv", 9796, "MNLI"),
+        Sheet("MNLI-mm.tsv", 9847, "MNLI", split="test1"),
+        Sheet("AX.tsv", 1104, "MNLI", data="AX"),
     ),
-    "superglue": Benchmark(
-        "SuperGLUE",
-        (
-            Sheet("BoolQ.jsonl", 3245, "BoolQ"),
-            Sheet("CB.jsonl", 250, "CB"),
-            Sheet("COPA.jsonl", 500, "COPA"),
-            Sheet("MultiRC.jsonl", 9693, "MultiRC"),
-            Sheet("ReCoRD.jsonl", 10_000, "ReCoRD"),
-            Sheet("RTE.jsonl", 3000, "RTE", data="RTE-SuperGLUE"),
-            Sheet("WiC.jsonl", 1400, "WiC"),
-            Sheet("WSC.jsonl", 146, "WSC"),
-            Sheet("AX-b.jsonl", 1104, "RTE", data="AX-b"),
-            Sheet("AX-g.jsonl", 356, "RTE", data="AX-g"),
-        ),
-        "SuperGLUE's site asks for all files: add those of its sample, super.gluebenchmark.com/faq",
+    "superglue": (
+        *(Sheet(f"{task}.jsonl", examples, task) for task, examples in SUPER_GLUE.items()),
+        Sheet("RTE.jsonl", 3000, "RTE", data="RTE-SuperGLUE"),
+        Sheet("AX-b.jsonl", 1104, "RTE", data="AX-b"),
+        Sheet("AX-g.jsonl", 356, "RTE", data="AX-g"),
     ),
 }
-
-Number = tuple[int, ...]  # of an example; of an answer of MultiRC: the passage's, the question's, the answer's
+ALL_FILES = {  # what the sites say of a submission without all of them
+    "glue": "GLUE's site fails it: add those of its sample, gluebenchmark.com/assets/CBOW.zip",
+    "superglue": "SuperGLUE's site asks for all: add those of its sample, super.gluebenchmark.com/faq",
+}
 LABELS: dict[str, Callable[[str], str | int]] = {"COPA.jsonl": int, "WSC.jsonl": str.capitalize}
 
 
-def text_of(file: str, numbers: Sequence[Number], answers: Sequence[str]) -> str:
-    """Return the file with an answer to each number.
+def text_of(file: str, numbers: Sequence[tuple[int, ...]], answers: Sequence[str]) -> str:
+    """Return the file with an answer to each number, of MultiRC to the passage's, the question's and the answer's.
 
     GLUE: a table with the header ``index  prediction``; SuperGLUE: JSON objects with ``idx`` and ``label``. Labels are
     texts (also "true" and "false", of WSC "True" and "False"), but numbers for the choices of COPA and for MultiRC,
@@ -135,45 +103,27 @@ class Part(NamedTuple):
     score: Score  # the runs that vote
     checkpoints: list[Path]
     data: DataFolder
-    numbers: list[Number]  # the benchmark's, of each example or question
+    numbers: list[tuple[int, ...]]  # the benchmark's, of each example or question
     questions: Questions | None  # of which one example is to be chosen each
 
 
-def row_scores(results: Results, benchmark: Benchmark, args: argparse.Namespace) -> tuple[str, dict[str, Score]]:
-    """Return the row to submit, and of each task its runs at the learning rate with the best mean dev score."""
-    tasks = tuple(dict.fromkeys(sheet.model_of for sheet in benchmark.sheets))
-    finished = [run["row"] for run in results.runs if run["k"] is None and run["task"] in tasks and has_finished(run)]
-    rows = tuple(dict.fromkeys(finished))
-    if args.row is not None and rows:
-        check_row("--row", args.row, rows)
-        rows = (args.row,)
-    elif len(rows) > 1:
-        raise InputError(f"{results.place} holds the rows {', '.join(rows)}: give the one to submit with --row")
-    scope = take_runs(results, Choice.of(args, tasks=tasks, rows=rows), (None,))
-    ((row, scores),) = scope.rows("row").items()
-    return row, dict(scores)
-
-
-def find_part(sheet: Sheet, score: Score | None, results: Results, place: Path | None) -> Part | str:
+def find_part(sheet: Sheet, score: Score | None, results: Path, place: Path | None) -> Part | str:
     """Return how to make a file, or why it cannot be made; ``place`` holds the data, if it has moved."""
-    name, choice = sheet.data or sheet.model_of, sheet.task.by_choice
-    if score is None:
-        return f"no finished run of {sheet.model_of}"
-    checkpoints = [run_folder(results.folder, run["run"]) / BEST_CHECKPOINT for run in score.runs]
-    for run, checkpoint in zip(score.runs, checkpoints):
-        if not checkpoint.is_file():
-            remedy = "sweep again without its line in results.jsonl, a whole model with keep_whole_models: true"
-            raise InputError(f"{checkpoint} of {cell_label(run)}, seed {run['seed']} is not there: {remedy}")
     from fairseq_idpg.tasks.folder import preprocess_facts
 
+    if score is None:
+        return f"no finished run of {sheet.model_of}"
+    checkpoints = [run_folder(results, run["run"]) / BEST_CHECKPOINT for run in score.runs]
+    for gone in (path for path in checkpoints if not path.is_file()):
+        return f"{gone} is not there: sweep again without its line in results.jsonl, with keep_whole_models: true"
     # The task's folder is where the runs had it; the other test sets lie beside it.
-    trained_on = Path(score.runs[0]["data"])
+    trained_on, name = Path(score.runs[0]["data"]), sheet.data or sheet.model_of
     folder = trained_on if place is None and not sheet.data else (place or trained_on.parent) / f"{name}-bin"
-    data = DataFolder(folder) if folder.is_dir() else None
-    recorded = preprocess_facts(str(folder)).task or name
-    numbers = data.numbers(sheet.split) if data and recorded.lower() == name.lower() else None
-    questions = data.questions(sheet.split) if data and choice else None
-    if data is None or numbers is None or (questions is None and choice):
+    is_of_name = folder.is_dir() and (preprocess_facts(str(folder)).task or name).lower() == name.lower()
+    data = DataFolder(folder) if is_of_name else None
+    numbers = data.numbers(sheet.split) if data else None
+    questions = data.questions(sheet.split) if data and TASKS[sheet.model_of].by_choice else None
+    if not data or numbers is None or (questions is None and TASKS[sheet.model_of].by_choice):
         remedy = f"make it with python -m preprocess {name} --raw DIR --out {folder.parent} --overwrite"
         return f"{folder} has no test set of {name} with its numbers, {remedy}"
     examples = check_split(data, sheet.split)
@@ -192,12 +142,11 @@ def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
     from fairseq_idpg.inference.folder import load_on_folder, predict_split
 
     moved = {"backbone": args.backbone_file} if args.backbone_file else {}
-    task, predictions = part.sheet.task, []
+    task, predictions = TASKS[part.sheet.model_of], []
     for checkpoint in part.checkpoints:
         model, loaded = load_on_folder(str(checkpoint), str(part.data.path), args.cpu, **moved)
         predictions.append(predict_split(model, loaded, part.sheet.split, args.batch_size, progress=True))
-        names = predictions[-1].label_names
-        if sorted(names) != sorted(task.labels):
+        if sorted(names := predictions[-1].label_names) != sorted(task.labels):
             answers, taken = (", ".join(labels) or "scores" for labels in (names, task.labels))
             remedy = f"submit runs on the data of python -m preprocess {task.name}"
             raise InputError(f"{checkpoint} answers {answers}, and {task.name} takes {taken}: {remedy}")
@@ -205,36 +154,36 @@ def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
 
 
 def voted(task: Task, predictions: Sequence[SplitPredictions], questions: Questions | None = None) -> list[str]:
-    """Return the vote of several models, as the paper has it (Table 7): what most say, or the mean of their scores.
+    """Return the vote of several models; scores are in the task's scale, and within it.
 
-    Scores are in the task's scale, and within it. With ``questions`` one example of each is chosen, in the order of
-    the questions' numbers: the example's text, or its place in the question, counted from 0.
+    With ``questions`` one example of each is chosen, in the order of the questions' numbers: the example's text, or its
+    place in the question, counted from 0.
     """
-    if questions is not None:
-        from .run.perform import numbered
-
-        number = questions.number
-        rows = np.flatnonzero(vote([numbered(each, questions)[0] for each in predictions], False, questions))
-        rows = rows[np.argsort(number[rows])]
-        if questions.texts is not None:
-            return [questions.texts[row] for row in rows]
-        return [str(np.count_nonzero(number[:row] == number[row])) for row in rows]
     if task.regression:
         scores = np.clip(vote([each.answers for each in predictions], True) * task.scale, 0, task.scale)
         return [f"{score:.6f}" for score in scores]
-    names = np.array(sorted(task.labels))  # among equally many votes the first wins
-    classes = [np.searchsorted(names, np.array(each.label_names))[each.answers] for each in predictions]
-    return names[vote(classes, False)].tolist()
+    if questions is None:
+        names = np.array(sorted(task.labels))  # among equally many votes the first wins
+        classes = [np.searchsorted(names, np.array(each.label_names))[each.answers] for each in predictions]
+        return names[vote(classes, False)].tolist()
+    from .run.perform import numbered
+
+    number = questions.number
+    rows = np.flatnonzero(vote([numbered(each, questions)[0] for each in predictions], False, questions))
+    rows = rows[np.argsort(number[rows])]
+    if questions.texts is not None:
+        return [questions.texts[row] for row in rows]
+    return [str(np.count_nonzero(number[:row] == number[row])) for row in rows]
 
 
 def make_parser() -> argparse.ArgumentParser:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("python -m run_scripts.submit", description=__doc__, formatter_class=layout)
     add = parser.add_argument
-    add("benchmark", choices=list(BENCHMARKS))
+    add("benchmark", choices=list(SHEETS))
     add("--runs", required=True, metavar="RESULTS", type=named_path, help="the folder of a sweep")
     add("--out", required=True, metavar="FILE.zip", type=named_path, help="the archive")
-    add("--row", metavar="ROW", help="the system to submit, where RESULTS holds several rows")
+    add("--row", "--rows", dest="rows", nargs=1, metavar="ROW", help="the system, where RESULTS holds several rows")
     add("--incomplete", action="store_true", help="leave out the files for which something is missing")
     add("--dry-run", action="store_true", help="check everything and show the files, predict and write nothing")
     add("--data", metavar="DIR", type=named_path, help="folder of TASK-bin (default: where the data of the runs was)")
@@ -251,14 +200,18 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> None:
     args = make_parser().parse_args(argv)
     check_output(args.out, "--out")
-    benchmark, results = BENCHMARKS[args.benchmark], read_results(args.runs)
-    row, scores = row_scores(results, benchmark, args)
-    sheets = {each.file: find_part(each, scores.get(each.model_of), results, args.data) for each in benchmark.sheets}
-    parts = [part for part in sheets.values() if isinstance(part, Part)]
-    missing = [f"{file}: {part}" for file, part in sheets.items() if isinstance(part, str)]
+    sheets, results = SHEETS[args.benchmark], read_results(args.runs)
+    choice = Choice.of(args, tasks=tuple(dict.fromkeys(sheet.model_of for sheet in sheets)))
+    scores = take_runs(results, choice, (None,)).rows("row")
+    if len(scores) > 1:
+        raise InputError(f"{results.place} holds the rows {', '.join(scores)}: give the one to submit with --row")
+    ((row, of_task),) = scores.items()
+    found = {sheet.file: find_part(sheet, of_task.get(sheet.model_of), results.folder, args.data) for sheet in sheets}
+    parts = [part for part in found.values() if isinstance(part, Part)]
+    missing = [f"{file}: {part}" for file, part in found.items() if isinstance(part, str)]
     if missing and not (args.incomplete and parts):
         remedy = "" if args.incomplete else " (--incomplete leaves them out)"
-        lacking = f"{len(missing)} of {len(benchmark.sheets)} files of {benchmark.title}"
+        lacking = f"{len(missing)} of {len(sheets)} files of {args.benchmark}"
         raise InputError(f"{lacking} cannot be made of {row} in {results.place}{remedy}: {'; '.join(missing)}")
     if not args.dry_run:
         from .run.perform import quiet
@@ -269,12 +222,11 @@ def main(argv: Sequence[str] | None = None) -> None:
                 # without the time, so that the same answers give the same bytes
                 archive.writestr(zipfile.ZipInfo(part.sheet.file), text, zipfile.ZIP_DEFLATED)
     rows = [["file", "model of", "answers", "lr", "seeds", "dev"]]
-    for part in parts:
-        seeds = ", ".join(map(str, part.score.seeds))
-        chosen = [f"{part.score.lr:g}", seeds, f"{part.score.dev:.1f}"]
-        rows.append([part.sheet.file, part.sheet.model_of, f"{len(part.numbers):,}", *chosen])
-    lines = [f"{args.out}: {benchmark.title} by {row}", "", *aligned(rows, (0, 1))]
-    notes = [*(f"not in it: {reason}" for reason in missing), benchmark.rule] if missing else []
+    for sheet, score, _, _, numbers, _ in parts:
+        seeds = ", ".join(map(str, score.seeds))
+        rows.append([sheet.file, sheet.model_of, f"{len(numbers):,}", f"{score.lr:g}", seeds, f"{score.dev:.1f}"])
+    lines = [f"{args.out}: {args.benchmark} by {row}", "", *aligned(rows, (0, 1))]
+    notes = [*(f"not in it: {reason}" for reason in missing), ALL_FILES[args.benchmark]] if missing else []
     print("\n".join([*lines, *map(escaped, notes)]))
 
 

@@ -4,7 +4,6 @@ import json
 import shutil
 import zipfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
 from preprocess.tasks import TASKS, TEST_SETS
 from run_scripts.run.records import read_records
-from run_scripts.submit import BENCHMARKS, main, text_of, voted
+from run_scripts.submit import SHEETS, main, text_of, voted
 from tests.folders import renamed, words_dictionary, write_backbone, write_folder, write_indexed, write_questions
 from tests.helpers import WORDS
 from tests.inference.saved import write_checkpoint
@@ -23,18 +22,17 @@ from tests.run_scripts.report import made
 # does not show them, the "wc -l *.tsv" in public instructions for submitting.
 LINES = {"AX": 1105, "CoLA": 1064, "MNLI-mm": 9848, "MNLI-m": 9797, "MRPC": 1726, "QNLI": 5464, "QQP": 390_966}
 LINES |= {"RTE": 3001, "SST-2": 1822, "STS-B": 1380, "WNLI": 147}
-PUBLISHED = dict(BENCHMARKS)  # the tests of the command have smaller ones
+PUBLISHED = dict(SHEETS)  # the tests of the command have smaller ones
 SUPER_GLUE = "BoolQ CB COPA MultiRC ReCoRD RTE WiC WSC AX-b AX-g"
 
 
 def test_files_of_the_benchmarks():
-    assert {sheet.file.removesuffix(".tsv"): sheet.examples + 1 for sheet in PUBLISHED["glue"].sheets} == LINES
-    files = [sheet.file for sheet in PUBLISHED["superglue"].sheets]
-    assert files == [f"{name}.jsonl" for name in SUPER_GLUE.split()]
-    for sheet in (sheet for benchmark in PUBLISHED.values() for sheet in benchmark.sheets):
+    assert {sheet.file.removesuffix(".tsv"): sheet.examples + 1 for sheet in PUBLISHED["glue"]} == LINES
+    assert {sheet.file for sheet in PUBLISHED["superglue"]} == {f"{name}.jsonl" for name in SUPER_GLUE.split()}
+    for sheet in (*PUBLISHED["glue"], *PUBLISHED["superglue"]):
         of_set = {**TASKS, **TEST_SETS}[sheet.data or sheet.model_of]  # a model answers what has its labels
         assert sheet.split in of_set.files and of_set.number
-        assert sorted(of_set.labels) == sorted(sheet.task.labels)
+        assert sorted(of_set.labels) == sorted(TASKS[sheet.model_of].labels)
 
 
 @pytest.mark.parametrize(
@@ -160,10 +158,10 @@ def world(tmp_path_factory) -> World:
 @pytest.fixture(autouse=True)
 def small_test_sets(monkeypatch):
     """SuperGLUE's are of three questions."""
-    for name, benchmark in PUBLISHED.items():
-        sizes = dict.fromkeys((sheet.file for sheet in benchmark.sheets), 3) if name == "superglue" else SIZES
-        sheets = tuple(replace(sheet, examples=sizes.get(sheet.file, sheet.examples)) for sheet in benchmark.sheets)
-        monkeypatch.setitem(BENCHMARKS, name, replace(benchmark, sheets=sheets))
+    for name, sheets in PUBLISHED.items():
+        sizes = dict.fromkeys((sheet.file for sheet in sheets), 3) if name == "superglue" else SIZES
+        smaller = tuple(sheet._replace(examples=sizes.get(sheet.file, sheet.examples)) for sheet in sheets)
+        monkeypatch.setitem(SHEETS, name, smaller)
 
 
 @pytest.fixture
@@ -187,7 +185,7 @@ def test_an_archive(world, tmp_path, capsys):
     world.submit(out, "--incomplete")
     with zipfile.ZipFile(out) as archive:
         assert {info.date_time[0] for info in archive.infolist()} == {1980}  # without the time
-        assert archive.namelist() == ["STS-B.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "WNLI.tsv", "AX.tsv"]
+        assert archive.namelist() == ["STS-B.tsv", "WNLI.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]
         found = {name: table(archive, name) for name in archive.namelist()}
     for name, lines in found.items():
         assert [number for number, _ in lines] == counted(SIZES[name])
@@ -245,14 +243,14 @@ def test_choices(world, tmp_path):
 
 def test_what_is_missing_is_named(refused, world, tmp_path):
     line = refused()
-    assert "6 of 11 files of GLUE" in line and "--incomplete" in line and "CoLA.tsv: no finished run of CoLA" in line
+    assert "6 of 11 files of glue" in line and "--incomplete" in line and "CoLA.tsv: no finished run of CoLA" in line
     data = shutil.copytree(world.data, tmp_path / "data")
     (data / "WNLI-bin" / "preprocess.json").write_text('{"task": "WSC"}')  # of which there are as many examples
     assert "WNLI.tsv" in refused("--data", data)
     results = shutil.copytree(world.results, tmp_path / "of few")
     gone = results / "runs" / world.runs("WNLI")[1] / "checkpoint_best.pt"
     gone.unlink()
-    assert str(gone) in refused("--incomplete", results=results)
+    assert f"WNLI.tsv: {gone} is not there" in refused(results=results)
 
 
 def test_other_examples_questions_or_labels_than_the_benchmarks_are_refused(refused, world, tmp_path):

@@ -60,7 +60,7 @@ class GroupedAdam(FairseqAdam):
     def _groups(cfg: GroupedAdamConfig, params: list[nn.Parameter]) -> list[dict[str, Any]]:
         if not all(hasattr(parameter, GROUP) for parameter in params):
             raise InputError(
-                "--optimizer grouped_adam needs --task sentence_prediction_idpg, and --fp16 --fp16-no-flatten-grads"
+                "--optimizer grouped_adam needs --task sentence_prediction_idpg; --fp16 needs --fp16-no-flatten-grads"
             )
         names = [getattr(parameter, GROUP) for parameter in params]
         parts, kinds = zip(*(name.split("/") for name in names))

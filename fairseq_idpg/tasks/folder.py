@@ -50,7 +50,7 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
         has_classes = "classes (label/dict.txt), and --regression-target is for scores: leave it out, or give scores"
         raise InputError(f"data folder {data} has {has_scores if scores else has_classes}")
     if regression != (cfg.num_classes == 1):
-        raise InputError(f"--num-classes {cfg.num_classes}: give a number, or 1 and --regression-target for scores")
+        raise InputError(f"--num-classes {cfg.num_classes}: give the number of classes, or 1 and --regression-target")
     DataFolder(Path(data), regression)
     if not regression and (labelled or not from_checkpoint) and not names.is_file():
         raise InputError(f"data folder {data} has no label/dict.txt: {PREPROCESS}")
@@ -212,7 +212,7 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
         if not needed:
             return
         raise InputError(
-            f"split {split} of {data} has no labels ({path} is missing): name another, or use fairseq_idpg.predict"
+            f"split {split} of {data} has no labels ({path}): name another, or run python -m fairseq_idpg.predict"
         )
     if regression:
         count = len(DataFolder(Path(data), regression).targets(split))

@@ -82,8 +82,8 @@ def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
         for each in lengths
     ]
     facts["difference"] = float((lengths[0] - lengths[1]).mean()) if len(lengths) > 1 else None
-    joined = np.sum(lengths, axis=0) + 2 * len(lengths)  # each sentence has its </s> and a token before it
-    return {**facts, "too_long": float((joined > MAX_POSITIONS).mean())}
+    whole = np.sum(lengths, axis=0) + 2 * len(lengths)  # each sentence has its </s> and a token before it
+    return {**facts, "too_long": float((whole > MAX_POSITIONS).mean())}
 
 
 def in_others(folders: dict[str, DataFolder], compared: dict[str, Compared]) -> dict[str, dict[str, dict[str, int]]]:

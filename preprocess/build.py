@@ -1,7 +1,6 @@
 """Rows of text to a binarized folder, from the parsed command line; its summary and its records.
 
-Text is encoded a chunk at a time, so memory does not grow with the corpus: of an example only its lengths and its label
-stay, some 20 bytes.
+Text is encoded a chunk at a time. Of each example only its lengths and its label stay in memory, some 20 bytes.
 """
 
 import argparse

@@ -43,8 +43,8 @@ def complete_arguments(args: Any) -> None:
 
     - Classes, or scores, are the data folder's; sentences begin with ``<s>`` and end with ``</s>``.
     - Sizes, the epsilon of LayerNorm and positions are the backbone's, with --arch roberta_idpg, which names no size.
-    - Without --criterion it is fairseq's sentence_prediction. Without that, or without --batch-size and --max-tokens,
-      a batch has 16 examples, and the best checkpoint is that of the highest accuracy, or correlation for scores.
+    - The criterion is fairseq's sentence_prediction, and a batch has 16 examples. Where one of the two is left out, the
+      best checkpoint is that of the highest accuracy, or correlation for scores.
     - Within torchrun: the processes that it has started.
     - Without --optimizer: Adam with the paper's settings, if --lr is given.
     """

@@ -116,11 +116,11 @@ def read_vocabulary(place: Path) -> Vocabulary:
 
 
 def read_config(folder: Path, name: str = CONFIG) -> dict[str, Any]:
-    """Return the settings of tokenizer_config.json; {} where there is no such file."""
+    """Return the settings in a file of JSON; {} where there is no such file."""
     path = folder / name
     try:
         config = read_json(path) if path.is_file() else {}
-        return {name: value for name, value in config.items() if value is not None}  # null: the default
+        return {key: value for key, value in config.items() if value is not None}  # null: the default
     except (ValueError, AttributeError) as error:
         raise InputError(f"{path} is not a tokenizer's settings: {error}; fetch it again") from None
 

@@ -196,6 +196,7 @@ def _claimed(path: Path, folder: bool) -> Iterator[tuple[Path, IO[bytes]]]:
 
 
 def _claim(path: Path, folder: bool) -> tuple[Path, IO[bytes]]:
+    """Return a new hidden folder or file beside ``path``, and the open file whose lock says that it is being filled."""
     while True:
         work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{'' if folder else path.suffix}")
         if folder:

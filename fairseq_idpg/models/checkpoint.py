@@ -193,7 +193,7 @@ class SavesTrainableOnly(BaseFairseqModel):
             raise InputError(
                 f"this checkpoint {'lacks ' + missing[0] if missing else 'holds ' + unknown[0]}, "
                 f"{'trained' if missing else 'unknown'} here: give the --method and the options it was trained with "
-                "(--train-layer-norms, --no-freeze-backbone), or another --save-dir or --restore-file"
+                "(--train-layer-norms true, --no-freeze-backbone), or another --save-dir or --restore-file"
             )
 
     def _check_same_backbone(self, fingerprint: Tensor | None, old: Tensor | None) -> None:

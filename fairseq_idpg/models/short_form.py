@@ -64,7 +64,7 @@ def complete_arguments(args: Any) -> None:
             vars(args).update(ADAM)
         if int(os.environ.get("WORLD_SIZE", 1)) > 1 and args.distributed_init_method is None:
             complete_processes(args)
-    # a command without the size of a batch never was whole, so that what is not typed may be ours
+    # fairseq refuses a command without the size of a batch, so all that such a one leaves out may be ours
     if args.criterion is None or (args.batch_size is None and args.max_tokens is None):
         complete_criterion(args)
     elif getattr(args, "best_checkpoint_metric", None) is None:

@@ -13,10 +13,9 @@ from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
 from preprocess.checksums import FOLDER_FACTS
-from preprocess.data_folder import DataFolder, check_split, joined
+from preprocess.data_folder import DataFolder, check_split, has_exchanged_pairs, joined
 from preprocess.dictionary import FILLER, MASK, read_labels, unescape_label
 from preprocess.encoders import Encoder, check_encoder, folder_encoder, load_encoder
-from preprocess.few_shot import has_exchanged_pairs
 from preprocess.flags import flag_name
 from preprocess.glove import read_facts
 from preprocess.questions import Questions, question_file
@@ -44,6 +43,7 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
     label, names = Path(data, "label"), Path(data, "label", "dict.txt")
     labelled = any(label.glob("*.idx"))
     scores, classes = any(label.glob("*.label")), labelled or (names.is_file() and bool(read_labels(names)))
+    # The folder has labels of one kind, and this run is for the other.
     if scores != classes and scores != regression:
         option = "" if from_checkpoint else "--regression-target --num-classes 1, or "
         has_scores = f"scores (label/*.label), and this model is for classes: give {option}a folder with classes"

@@ -204,7 +204,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return iterator
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Fill the caches before the first step reads them; each split is one pass of the backbone over its texts."""
+        """Pack frozen weights on a CPU, and fill the caches: for each split the backbone reads all texts once."""
         stack = getattr(model.encoder, "sentence_encoder", None)  # a model in ONNX has none
         if stack is not None and next(model.parameters()).device.type == "cpu":
             pack_linears(stack.layers, trains=True)

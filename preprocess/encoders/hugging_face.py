@@ -215,9 +215,9 @@ def dictionary_symbols(vocabulary: Vocabulary, order: list[int]) -> list[str]:
                 raise ValueError(f"{path}: added token {token!r} reads as a GPT-2 id; rename it")
         tokens = [ids.get(token, token) for token in tokens]  # madeupword0000 and the like stay as they are
     symbols = [tokens[i] for i in order[4:-1]]
-    seen = set(FAIRSEQ_SPECIAL)
+    seen, separating = set(FAIRSEQ_SPECIAL), frozenset(" \n\r\0")
     for symbol in symbols:
-        if not symbol or any(sign in symbol for sign in " \n\r\0"):
+        if not symbol or not separating.isdisjoint(symbol):
             raise ValueError(f"{path}: {symbol!r} has a space or a NUL; dict.txt cannot hold it")
         if symbol in seen:
             raise ValueError(f"{path}: {symbol!r} would stand twice in fairseq's dictionary")

@@ -246,10 +246,6 @@ def checkpoint_of(state: State, config: Config) -> dict[str, Any]:
     }
 
 
-def write_dictionary(symbols: list[str], path: Path) -> None:
-    path.write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
-
-
 def load_fairseq(folder: Path) -> Any:
     """Build fairseq's RoBERTa from DST's two files, with the source's LayerNorm eps."""
     from fairseq.data import Dictionary
@@ -323,7 +319,7 @@ def convert(source: Path, target: Path, check: bool = False, force: bool = False
 
     sweep(target)
     with scratch_folder(target) as work:
-        write_dictionary(symbols, work / "dict.txt")
+        (work / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
         torch.save(checkpoint, str(work / "model.pt"))
         if check:
             verify(source, work, order)

@@ -146,7 +146,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         ours, old = tensors.is_ours(state_dict), state_dict.pop(tensors.OLD_FINGERPRINT, None)
 
         # Tensors of earlier versions get their present names. fairseq takes a checkpoint without a version for a very
-        # old one, and deletes a head of another name or size, so that the head would stay random.
+        # old one. It deletes a head of another name or size, which would then stay random.
         if ours:
             state_dict.setdefault(tensors.FINGERPRINT, whole[tensors.FINGERPRINT])
             tensors.check_same_heads(state_dict, whole)

@@ -1,7 +1,7 @@
 """The short form of a command: what it leaves out comes from the data folder, the backbone's file, and the paper.
 
-fairseq parses a command line, lets the task and the model add their options, parses again, and then calls the function
-of --arch with the result, which calls ``complete_arguments``. What is typed always stands.
+fairseq parses a command line, lets the task and the model add their options, and parses again. It then calls the
+function of --arch, which calls ``complete_arguments``. What is typed always stands.
 """
 
 import os

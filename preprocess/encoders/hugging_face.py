@@ -189,7 +189,8 @@ def special_ids(vocabulary: Vocabulary) -> list[int]:
     # MPNet has fairseq's four in front of all of BERT's vocabulary
     first = tuple(vocabulary.tokens[:4]) == FAIRSEQ_SPECIAL[:4]
     orders = SPECIAL_TOKENS[::-1] if first else SPECIAL_TOKENS
-    return next(([ids[name] for name in names] for names in orders if all(name in ids for name in names)), [])
+    whole = [names for names in orders if ids.keys() >= set(names)]
+    return [ids[name] for name in whole[0]] if whole else []
 
 
 def fairseq_order(vocabulary: Vocabulary) -> list[int]:

@@ -30,7 +30,8 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     A link stays, and the folder behind it is made or replaced. Raise InputError where ``path`` exists and ``overwrite``
     is not set, and OSError with the name ``path`` where it cannot be written.
     """
-    as_typed, path = path, Path(os.path.realpath(path)) if path.is_symlink() else path
+    as_typed = path
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
     sweep(path)
     if path.exists() and not overwrite:
         raise InputError(f"{as_typed} exists already: remove it, name another --out, or give --overwrite")

@@ -211,9 +211,7 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
     if not os.path.isfile(path):
         if not needed:
             return
-        raise InputError(
-            f"split {split} of {data} has no labels ({path}): name another, or run python -m fairseq_idpg.predict"
-        )
+        raise InputError(f"split {split} has no labels ({path}): name another, or run python -m fairseq_idpg.predict")
     if regression:
         count = len(DataFolder(Path(data), regression).targets(split))
     else:

@@ -217,9 +217,9 @@ def convert_lm_head(take: Reader, model_type: str, words: Tensor, order: list[in
 
 def checkpoint_of(state: State, config: Config) -> dict[str, Any]:
     """Return what fairseq's trainer expects in a file at update 0, of plain values, for weights_only."""
-    segments = config.get("type_vocab_size", 2)
-    source, name = {"model_type": config["model_type"], "type_vocab_size": segments}, config.get("_name_or_path")
-    if isinstance(name, str) and name and not os.path.isabs(name):
+    source = {"model_type": config["model_type"], "type_vocab_size": config.get("type_vocab_size", 2)}
+    name = config.get("_name_or_path")
+    if isinstance(name, str) and name and not os.path.isabs(name):  # another machine has no such path
         source["name"] = name
     max_positions = state[f"{ROOT}embed_positions.weight"].size(0) - 2
     args = argparse.Namespace(
@@ -244,10 +244,6 @@ def checkpoint_of(state: State, config: Config) -> dict[str, Any]:
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "last_optimizer_state": None,
     }
-
-
-def write_dictionary(symbols: list[str], path: Path) -> None:
-    path.write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
 
 
 def load_fairseq(folder: Path) -> Any:
@@ -323,7 +319,7 @@ def convert(source: Path, target: Path, check: bool = False, force: bool = False
 
     sweep(target)
     with scratch_folder(target) as work:
-        write_dictionary(symbols, work / "dict.txt")
+        (work / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
         torch.save(checkpoint, str(work / "model.pt"))
         if check:
             verify(source, work, order)
@@ -352,7 +348,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     if "encoder.lm_head.bias" not in state:
         print("note: no masked-LM head tied to the embeddings in the source, so none in model.pt")
-    if read_config(options.source).get("type_vocab_size", 2) > 1:
+    if args.source["type_vocab_size"] > 1:
         what = "segment 0 is folded into the positions, so sentence B of a pair reads as segment 0"
         print(f"note: fairseq's RoBERTa has no segment embeddings; {what}")
 

@@ -50,6 +50,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor
 
 from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
+from fairseq_idpg.backbone.weights import SHAPE, STACK
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.models.size import check_size
@@ -60,11 +61,9 @@ from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 from preprocess.writing import check_replaces_nothing, new_file
 
 HEAD = "sentence_classification_head"
-STACK = "encoder.sentence_encoder."
 ENCODER = re.compile(r"^encoder\.(sentence_encoder\.(layers|emb\w+|layernorm_embedding)\.|lm_head)")
 STRAY = ".middle_layer_norm."  # of an adapter variant; in every released file
 SHARING = {"shared": "S", "layerb": "M", "none": "L"}
-SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
 RATES = ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout")
 NOWHERE = 25  # the first layer that gets prompts or adapters: behind the 24 of RoBERTa-large
 # their options without an equal here, and the only value that converts
@@ -88,7 +87,7 @@ def our_options(args: Options) -> dict[str, Any]:
     for name in ("adapter_insert_layer", "middle_prompt_insert_layer"):
         if 1 < args.get(name, NOWHERE) <= last:
             raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, only 1 and {NOWHERE} convert")
-    options = {name: args[name] for name in (*SIZES, *RATES) if name in args}
+    options = {name: args[name] for name in (*SHAPE, *RATES) if name in args}
     if args.get("adapter_insert_layer", NOWHERE) == 1:
         return {**options, **_adapter_options(args)}
     if not args.get("add_suffix"):

@@ -3,9 +3,9 @@
 Paper: "IDPG: An Instance-Dependent Prompt Generation Method" (Wu et al., NAACL 2022),
 https://arxiv.org/abs/2204.04497
 
-The way of the data: a *task* says where the prompt goes in each example, a *model* turns the example into a
-*representation* M(x), a *method* turns that into prompt rows, adapters and the like, and the frozen *backbone* takes
-these through its open slots.
+The way of the data: a *task* says where the prompt goes in each example. A *model* turns the example into a
+*representation* M(x). A *method* turns that into prompt rows, adapters and the like, which the frozen *backbone* takes
+through its open slots.
 
 Shape legend used everywhere: B batch, T tokens, t prompt length, d width, m generator hidden size,
 n PHM factor, L layers, H heads.
@@ -14,9 +14,16 @@ n PHM factor, L layers, H heads.
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-HOMES = {"train": "in_python", "push_to_hub": "export"}  # of names that are not in ``plugin``
+if TYPE_CHECKING:
+    from .export import push_to_hub
+    from .in_python import train
+    from .inference.load import load
+    from .models.roberta_idpg import RobertaIDPGModel
+
+# modules of names, imported when a name is asked for: a training needs none but the model's
+HOMES = dict(RobertaIDPGModel="models.roberta_idpg", load="inference.load", push_to_hub="export", train="in_python")
 __all__ = ["RobertaIDPGModel", "load", "push_to_hub", "train"]
 
 # On a shared machine threads that spin while they wait slow each other down. OpenMP reads this when torch is loaded,
@@ -29,8 +36,9 @@ COMMANDS = "predict serve export encode count analysis options_table preprocess 
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module(f"{__name__}.{HOMES.get(name, 'plugin')}"), name)
+    if name in HOMES:
+        import_module(f"{__name__}.plugin")  # first, since it checks whether the installed fairseq can be used
+        return getattr(import_module(f"{__name__}.{HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -43,8 +51,4 @@ def _starts_command() -> bool:
 
 
 if not _starts_command():
-    # first, since it checks whether the installed fairseq can be used
-    from .plugin import RobertaIDPGModel, load  # isort: split
-
-    from .export import push_to_hub
-    from .in_python import train
+    from . import plugin  # noqa: F401

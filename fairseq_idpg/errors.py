@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from preprocess.errors import InputError as InputError
 from preprocess.errors import command_line
 
-PREPROCESS = "preprocess it again (README: data)"
+PREPROCESS = "preprocess it again (preprocess/README.md)"
 
 
 class ModelFault(InputError):

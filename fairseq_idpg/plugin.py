@@ -31,8 +31,6 @@ torch.serialization.add_safe_globals(_safe)
 
 # fairseq imports tasks/ and models/ of a --user-dir only if the package was not imported before.
 from . import criterions, models, optim, tasks  # noqa: E402, F401
-from .inference.load import load as load  # noqa: E402
-from .models.roberta_idpg import RobertaIDPGModel as RobertaIDPGModel  # noqa: E402
 from .training import fairseq_patches  # noqa: E402
 
 fairseq_patches.install()

@@ -1,7 +1,6 @@
 """Rows of text to a binarized folder, from the parsed command line; its summary and its records.
 
-Text is encoded a chunk at a time, so memory does not grow with the corpus: of an example only its lengths and its label
-stay, some 20 bytes.
+Text is encoded a chunk at a time. Of each example only its lengths and its label stay in memory, some 20 bytes.
 """
 
 import argparse
@@ -34,7 +33,8 @@ from .writing import check_only, new_folder
 CHUNK = 2000  # examples
 LONGEST_CHUNK = 1 << 20  # characters: fewer examples where these are long
 SHOWN = 5  # malformed lines on the terminal; the log has all
-COUNTS = ("unknown", f">{MAX_POSITIONS}", "truncated", "empty", "malformed")
+TOO_LONG = f">{MAX_POSITIONS}"
+COUNTS = ("unknown", TOO_LONG, "truncated", "empty", "malformed")
 Encoded = list["tuple[np.ndarray, np.ndarray]"]  # ids and lengths of each input
 
 
@@ -85,6 +85,7 @@ def write_split(split: Split, labels: Labels, encoder: Encoder, args: argparse.N
             _append(folder / f"number/{split.name}.txt", numbers)
             questions = [question_line(row.question, row.answer) for row in rows if row.question is not None]
             _append(folder / question_file(split.name), questions)
+    split.counts["malformed"] = len(split.malformed)
     if split.passes == 1:
         pairs = len(split.descriptions) or 1  # examples that --efl makes of a row
         _append(folder / f"left_out/{split.name}.txt", [f"{rows * pairs} {line}\n" for rows, line in split.left_out])
@@ -124,8 +125,8 @@ def _write_inputs(split: Split, encoded: Encoded, writers: Sequence[IndexedWrite
         split.tokens[number] += len(ids)
         split.counts["unknown"] += int((ids == UNKNOWN).sum())
     too_long = joined_lengths > MAX_POSITIONS
-    counts = {"examples": examples, COUNTS[1]: too_long.sum(), "truncated": cut.sum(), "empty": empty.sum()}
-    split.counts.update({name: int(count) for name, count in counts.items()})
+    marked = {TOO_LONG: too_long, "truncated": cut, "empty": empty}
+    split.counts.update({"examples": examples, **{name: int(which.sum()) for name, which in marked.items()}})
 
 
 def truncate(ids: np.ndarray, lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
@@ -183,7 +184,6 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
     rows: list[tuple[str, ...]] = [("split", "examples", "tokens", *COUNTS)]
     for split in splits:
         tokens = " + ".join(f"{count:,}" for count in split.tokens)
-        split.counts["malformed"] = len(split.malformed)
         numbers = (f"{split.counts[name]:,}" for name in COUNTS)
         rows.append((split.name, f"{split.counts['examples']:,}", tokens, *numbers))
     lines = [*aligned(rows, left=()), *labels.described()]

@@ -67,10 +67,12 @@ def read_checksums(folder: Path) -> dict[str, str] | None:
 
 
 def compare(folder: Path, files: Iterable[str], record: dict[str, str] | None) -> None:
-    """Raise InputError unless ``files`` have the checksums of ``record``."""
-    for name in files if record is not None else ():
+    """Raise InputError unless ``files`` have the checksums of ``record``, if there is one."""
+    if record is None:
+        return
+    for name in files:
         path = folder / name
         digest = sha256(path) if path.is_file() else None
-        if digest is None or (record or {}).get(name) != digest:
+        if digest is None or record.get(name) != digest:
             what = "is missing" if digest is None else "is not what preprocess wrote"
             raise InputError(f"{path} {what}: {REMEDY}")

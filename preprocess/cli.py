@@ -105,6 +105,6 @@ def run(arguments: Sequence[str] | None = None) -> None:
         import_module(f".{arguments[0].replace('-', '_')}", __package__).main(arguments[1:])
         return
     hint = did_you_mean(arguments[0], COMMANDS) if arguments else ""
-    if hint and not any(word.startswith("--o") for word in arguments):
+    if hint and not any(word.startswith("--o") for word in arguments):  # --out may be shortened
         raise InputError(f"{arguments[0]} is not a command: {hint}A task of this name needs --out DIR")
     main(arguments)

@@ -136,6 +136,19 @@ def token_digests(data: DataFolder, split: str) -> dict[str, str]:
     return {name: sha256(data.path / name) for name in (f"{part}/{split}.bin" for part in data.inputs)}
 
 
+def has_exchanged_pairs(data: DataFolder) -> bool:
+    """Return whether the second half of the training set is the first one with exchanged sentences."""
+    rows = [data.rows(part, "train") for part in data.inputs] if "train" in data.splits else []
+    half, odd = divmod(len(rows[0]), 2) if len(rows) == 2 else (0, 0)
+    if odd or not half:
+        return False
+    return all(
+        np.array_equal(one.lengths[:half], other.lengths[half:])
+        and np.array_equal(one.ids[: one.starts[half]], other.ids[other.starts[half] :])
+        for one, other in (rows, rows[::-1])
+    )
+
+
 def check_split(data: DataFolder, split: str) -> int:
     """Return N, the examples of a split; read and check its files the first time only."""
     if split in data.checked:

@@ -21,7 +21,7 @@ import numpy as np
 from .checksums import FOLDER_FACTS, write_checksums
 from .cli import check_task_name
 from .cli import main as build_task
-from .data_folder import CONTENT, DataFolder, check_split, joined, token_digests
+from .data_folder import CONTENT, DataFolder, check_split, has_exchanged_pairs, joined, token_digests
 from .dictionary import read_dictionary
 from .errors import InputError
 from .flags import named_path, positive, random_seed
@@ -86,19 +86,6 @@ def check_source(data: DataFolder) -> None:
         reason = "has every training pair a second time: make it without, and give --swap-pairs append to fairseq-train"
     if reason:
         raise InputError(f"{data.path} {reason}")
-
-
-def has_exchanged_pairs(data: DataFolder) -> bool:
-    """Return whether the second half of the training set is the first one with exchanged sentences."""
-    rows = [data.rows(part, "train") for part in data.inputs] if "train" in data.splits else []
-    half, odd = divmod(len(rows[0]), 2) if len(rows) == 2 else (0, 0)
-    if odd or not half:
-        return False
-    return all(
-        np.array_equal(one.lengths[:half], other.lengths[half:])
-        and np.array_equal(one.ids[: one.starts[half]], other.ids[other.starts[half] :])
-        for one, other in (rows, rows[::-1])
-    )
 
 
 def few_shot(

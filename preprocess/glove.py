@@ -99,7 +99,7 @@ def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vect
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
         word, _, numbers = line.removeprefix(BOM_UTF8 if number == 1 else b"").rstrip().partition(b" ")
         fields = numbers.count(b" ") + 1 if numbers else 0
-        # large files have words with spaces, which a text has not; a number among them is of a damaged line
+        # words with spaces, which large files have and no text has, are passed over, unless a number is among them
         if 0 < dim < fields and not any(map(NUMBER.fullmatch, line.rstrip().rsplit(b" ", dim)[0].split(b" ")[1:])):
             continue
         if number == 1:

@@ -94,10 +94,6 @@ def task_rows(task: Task, split: str, columns: Columns) -> Rows:
     return source, lambda: record_rows(enumerate(whole(map(labelled, data)), start=1), columns, make)
 
 
-def _wsc(records: Iterable[Record]) -> Iterator[Record]:
-    return ({**record, "target": record} for record in records)
-
-
 def _multirc(records: Iterable[Record]) -> Iterator[Record]:
     """Join the answers of a question and the questions of a passage, which the hub has one by one."""
     for passage, of_passage in groupby(records, lambda record: record["idx"]["paragraph"]):
@@ -124,4 +120,7 @@ def _record(records: Iterable[Record]) -> Iterator[Record]:
 
 
 # layout -> what makes records of a file of the hub's, where these differ in more than labels
-WHOLE: dict[str, Callable[[Iterable[Record]], Iterator[Record]]] = {"wsc": _wsc, "multirc": _multirc, "record": _record}
+WHOLE: dict[str, Callable[[Iterable[Record]], Iterator[Record]]] = {
+    "wsc": lambda records: ({**record, "target": record} for record in records),  # files have these fields in a target
+    **{"multirc": _multirc, "record": _record},
+}

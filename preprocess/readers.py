@@ -273,7 +273,8 @@ def label_text(label: Any) -> str | None:
     """Return a label as label/dict.txt has it, "true" in lower case; raise TypeError for lists, objects and NaN."""
     if not isinstance(label, (str, int, float, type(None))) or isinstance(label, float) and not math.isfinite(label):
         raise TypeError(f"label {label!r}")
-    return None if label is None else str(label).lower() if isinstance(label, bool) else str(label).strip()
+    text = None if label is None else str(label).strip()
+    return text.lower() if text and isinstance(label, bool) else text
 
 
 def is_text(value: Any) -> bool:

@@ -63,6 +63,7 @@ class Source:
                     raw += rest
                     digest.update(raw)
                     text = self._decode(raw, number)
+                    # a file of CRs would be one line
                     if "\r" in text.rstrip("\r") and "\n" not in text and not number and not self.one_text:
                         remedy = "convert it, e.g. with tr '\\r' '\\n'"
                         raise InputError(f"{self.name} has a CR at the ends of its lines: {remedy}")

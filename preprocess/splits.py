@@ -20,7 +20,7 @@ from .sources import Source, find_source, places
 from .tasks import Task
 
 OWN = ("tsv", "csv", "jsonl")
-HUB = ("train=train", "valid=validation", "test=test")
+HUB = ("train=train", "valid=validation", "test=test")  # --splits of own data, by default
 MOST_BAD = 1_000_000  # lines of a split: a small .gz may unpack to any number
 HIDDEN = {None, "", "-1", "-1.0"}  # stand in a file, or on the hub, where the labels of a test set are not published
 CSV_QUOTED = re.compile('"[^"]*(""[^"]*)+"')
@@ -64,7 +64,7 @@ class Split:
     def read(self) -> Iterator[Row]:
         """Yield the rows of the source, and note the lines that give none."""
         self.malformed, self.left_out, self.csv_quoted = [], [], []
-        rows = empty = 0  # rows so far, and empty lines read last: they have a place once another line follows
+        rows = empty = 0  # rows so far, and empty lines behind the last other line
         for item in self.items():
             empty = empty + 1 if isinstance(item, Bad) and item.empty else 0
             if isinstance(item, Row) and item.label not in self.skipped_labels:
@@ -82,7 +82,7 @@ class Split:
                     remedy = "mend it, or have it skipped: give --skip-bad for a test split, and leave out --strict"
                     raise InputError(f"{self.source.name} line {item.line}: {item.reason}: {remedy}")
                 self.malformed.append((item.line, f"{item.reason:.200}"))
-        del self.left_out[len(self.left_out) - empty :]
+        del self.left_out[len(self.left_out) - empty :]  # at the end of a file they stand for no example
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows to encode: without hidden labels, in the form of EFL, a second time with swapped sentences."""
@@ -154,11 +154,11 @@ def task_columns(task: Task, test: bool) -> Columns:
 
 def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
     """Return the splits named as SPLIT=FILE with --from-tsv, --from-csv or --from-jsonl, or those of the hub."""
-    texts = [_column(name, args.no_header) for name in args.text_columns or ()]
-    label = _column(args.label_column, args.no_header)
+    texts = [_column("--text-columns", name, args.no_header) for name in args.text_columns or ()]
+    label = _column("--label-column", args.label_column, args.no_header)
     if not 1 <= len(texts) <= 2 or len({*texts, label}) <= len(texts):
         allowed = "the column of the sentences, or two for pairs, and not that of the labels"
-        names = " ".join(args.text_columns or ())
+        names = " ".join(args.text_columns or ["is missing"])
         raise InputError(f"--text-columns {names}: name {allowed} (--label-column {args.label_column})")
     columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
     kind = "hub" if args.from_hub else next(kind for kind in OWN if getattr(args, f"from_{kind}"))
@@ -176,6 +176,7 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
 
 
 def _pairs(kind: str, values: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (split, file) of each SPLIT=FILE; raise InputError for other splits, and for one that is named twice."""
     pairs = [(name, file) for name, _, file in (value.partition("=") for value in values)]
     names = [name for name, file in pairs if file and name.rstrip("0123456789") in ("train", "valid", "test")]
     if len(set(names)) < len(pairs):
@@ -183,11 +184,11 @@ def _pairs(kind: str, values: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _column(name: str, by_number: bool) -> str | int:
+def _column(option: str, name: str, by_number: bool) -> str | int:
     if not by_number:
         return name
     if not name.isdecimal() or not int(name):
-        raise InputError(f"column {name}: with --no-header columns are numbers, from 1: give such a number")
+        raise InputError(f"{option} {name}: with --no-header columns are numbers, from 1: give such a number")
     return int(name) - 1
 
 

@@ -82,8 +82,8 @@ def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
         for each in lengths
     ]
     facts["difference"] = float((lengths[0] - lengths[1]).mean()) if len(lengths) > 1 else None
-    joined = np.sum(lengths, axis=0) + 2 * len(lengths)  # each sentence has its </s> and a token before it
-    return {**facts, "too_long": float((joined > MAX_POSITIONS).mean())}
+    whole = np.sum(lengths, axis=0) + 2 * len(lengths)  # each sentence has its </s> and a token before it
+    return {**facts, "too_long": float((whole > MAX_POSITIONS).mean())}
 
 
 def in_others(folders: dict[str, DataFolder], compared: dict[str, Compared]) -> dict[str, dict[str, dict[str, int]]]:
@@ -133,8 +133,8 @@ def table(folders: dict[str, dict[str, Any]]) -> str:
         for split, facts in folder["splits"].items():
             known = f"{folder['in_train'][split]:,}" if split in folder["in_train"] else ""
             start = (name, split, f"{facts['examples']:,}", known, labels_text(facts["labels"]))
-            difference = "" if facts["difference"] is None else f"{round(facts['difference'], 2) + 0:+.2f}"
-            end = (difference, "" if facts["too_long"] is None else f"{facts['too_long']:.2%}")
+            difference, too_long = rounded(facts["difference"]), facts["too_long"]
+            end = ("" if difference is None else f"{difference:+.2f}", "" if too_long is None else f"{too_long:.2%}")
             for number, lengths in enumerate(facts["lengths"], start=1):
                 cells = ("-", "-", "-")
                 if lengths:
@@ -173,8 +173,8 @@ def draw(folders: dict[str, dict[str, Any]]) -> Figure:
     if pairs:
         place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "ncols": 2}
         upper.legend(drawn, ("first or only sentence", "second sentence"), **place)
-        differences = [[difference(splits, split) for split in (TRAIN, "valid")] for splits in pairs.values()]
-        drawn = draw_bars(lower[0], differences, [*pairs], "%+.2f")
+        found = [[splits.get(split, {}).get("difference") for split in (TRAIN, "valid")] for splits in pairs.values()]
+        drawn = draw_bars(lower[0], [[*map(rounded, each)] for each in found], [*pairs], "%+.2f")
         lower[0].legend(drawn, ("training set", "validation set"), **place)
         lower[0].set_ylabel("first less second sentence")
         low, high = lower[0].get_ylim()
@@ -183,9 +183,8 @@ def draw(folders: dict[str, dict[str, Any]]) -> Figure:
     return figure
 
 
-def difference(splits: dict[str, dict[str, Any]], split: str) -> float | None:
-    value = splits.get(split, {}).get("difference")
-    return None if value is None else round(value, 2) + 0  # adding 0 makes -0.0 positive
+def rounded(difference: float | None) -> float | None:
+    return None if difference is None else round(difference, 2) + 0  # adding 0 makes -0.0 positive
 
 
 def main(argv: Sequence[str]) -> None:

@@ -30,7 +30,8 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     A link stays, and the folder behind it is made or replaced. Raise InputError where ``path`` exists and ``overwrite``
     is not set, and OSError with the name ``path`` where it cannot be written.
     """
-    as_typed, path = path, Path(os.path.realpath(path)) if path.is_symlink() else path
+    as_typed = path
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
     sweep(path)
     if path.exists() and not overwrite:
         raise InputError(f"{as_typed} exists already: remove it, name another --out, or give --overwrite")
@@ -196,6 +197,7 @@ def _claimed(path: Path, folder: bool) -> Iterator[tuple[Path, IO[bytes]]]:
 
 
 def _claim(path: Path, folder: bool) -> tuple[Path, IO[bytes]]:
+    """Return a new hidden folder or file beside ``path``, and the open file whose lock says that it is being filled."""
     while True:
         work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{'' if folder else path.suffix}")
         if folder:

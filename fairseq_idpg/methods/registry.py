@@ -141,14 +141,15 @@ def register_preset(
     preset = Preset(name, methods, settings, paper, trains_backbone, needs_pairs, module=module)
     if name in PRESETS:
         raise ValueError(f"preset {name} is registered twice")
-    unknown = settings.keys() - preset.options.keys()
+    options = preset.options
+    unknown = settings.keys() - options.keys()
     if unknown:
         raise ValueError(f"preset {name} sets {', '.join(sorted(unknown))}, which its method does not declare")
     # a flag only turns an option on: a sweep's `false` would be recorded, and the run would train with true
     for option, value in preset.defaults.items():
-        kind = preset.options[option].type
+        kind = options[option].type
         if value is True or value and bool in (kind, *get_args(kind)):
-            raise ValueError(f"preset {name}: no run can turn {flag_name(option)} off: declare it Filled[TrueFalse]")
+            raise ValueError(f"preset {name} turns {flag_name(option)} on for good: make it Filled[TrueFalse], 'true'")
     PRESETS[name] = preset
 
 

@@ -146,7 +146,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         ours, old = tensors.is_ours(state_dict), state_dict.pop(tensors.OLD_FINGERPRINT, None)
 
         # Tensors of earlier versions get their present names. fairseq takes a checkpoint without a version for a very
-        # old one, and deletes a head of another name or size, so that the head would stay random.
+        # old one. It deletes a head of another name or size, which would then stay random.
         if ours:
             state_dict.setdefault(tensors.FINGERPRINT, whole[tensors.FINGERPRINT])
             tensors.check_same_heads(state_dict, whole)
@@ -193,7 +193,7 @@ class SavesTrainableOnly(BaseFairseqModel):
             raise InputError(
                 f"this checkpoint {'lacks ' + missing[0] if missing else 'holds ' + unknown[0]}, "
                 f"{'trained' if missing else 'unknown'} here: give the --method and the options it was trained with "
-                "(--train-layer-norms, --no-freeze-backbone), or another --save-dir or --restore-file"
+                "(--train-layer-norms true, --no-freeze-backbone), or another --save-dir or --restore-file"
             )
 
     def _check_same_backbone(self, fingerprint: Tensor | None, old: Tensor | None) -> None:

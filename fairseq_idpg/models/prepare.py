@@ -48,7 +48,8 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
     folder, width = data.task_cfg.data, getattr(cfg, "representation_width", None)
     fill_method_options(cfg)
     if find_preset(cfg.method).needs_pairs and data.record is not None and not data.record.pairs:
-        raise InputError(f"--method {cfg.method} needs pairs, and {folder} has none: make them with preprocess --efl")
+        raise InputError(f"--method {cfg.method} needs pairs, and {folder} has none: preprocess it with --efl")
+    # The width is that of the folder's vectors; a model that reads texts keeps the one that its checkpoint records.
     if getattr(cfg, "representation", None) == GLOVE and not (width and data.record is None):
         cfg.representation_width = vectors_width(folder, width)
     if cfg.backbone and cfg.backbone != NO_BACKBONE:

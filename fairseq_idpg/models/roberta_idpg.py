@@ -280,9 +280,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
 
 def fill_size(size: Mapping[str, Any], args: Any) -> None:
-    """Fill what ``args`` leave open of a size, and of the rest (``short_form``); stay off TPUs.
+    """Fill what ``args`` leave open: a size, and what ``complete_arguments`` adds.
 
-    fairseq's parser takes --bf16 for a wish to train on one; where there is no torch_xla it is none.
+    fairseq's parser sets --tpu with --bf16; without torch_xla there is no TPU.
     """
     for name, value in size.items():
         setattr(args, name, getattr(args, name, value))

@@ -1,7 +1,7 @@
 """The short form of a command: what it leaves out comes from the data folder, the backbone's file, and the paper.
 
-fairseq parses a command line, lets the task and the model add their options, parses again, and then calls the function
-of --arch with the result, which calls ``complete_arguments``. What is typed always stands.
+fairseq parses a command line, lets the task and the model add their options, and parses again. It then calls the
+function of --arch, which calls ``complete_arguments``. What is typed always stands.
 """
 
 import os
@@ -43,8 +43,8 @@ def complete_arguments(args: Any) -> None:
 
     - Classes, or scores, are the data folder's; sentences begin with ``<s>`` and end with ``</s>``.
     - Sizes, the epsilon of LayerNorm and positions are the backbone's, with --arch roberta_idpg, which names no size.
-    - Without --criterion it is fairseq's sentence_prediction. Without that, or without --batch-size and --max-tokens,
-      a batch has 16 examples, and the best checkpoint is that of the highest accuracy, or correlation for scores.
+    - The criterion is fairseq's sentence_prediction, and a batch has 16 examples. Where one of the two is left out, the
+      best checkpoint is that of the highest accuracy, or correlation for scores.
     - Within torchrun: the processes that it has started.
     - Without --optimizer: Adam with the paper's settings, if --lr is given.
     """
@@ -64,7 +64,7 @@ def complete_arguments(args: Any) -> None:
             vars(args).update(ADAM)
         if int(os.environ.get("WORLD_SIZE", 1)) > 1 and args.distributed_init_method is None:
             complete_processes(args)
-    # a command without the size of a batch never was whole, so that what is not typed may be ours
+    # fairseq refuses a command without the size of a batch, so all that such a one leaves out may be ours
     if args.criterion is None or (args.batch_size is None and args.max_tokens is None):
         complete_criterion(args)
     elif getattr(args, "best_checkpoint_metric", None) is None:

@@ -17,7 +17,7 @@ from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from torch import nn
 
 from ..errors import InputError
-from ..names import documented
+from ..names import TASK, documented
 
 HEAD, METHOD, WORDS, BACKBONE = "head", "method", "words", "backbone"
 WEIGHT, BIAS, PROMPT = "weight", "bias", "prompt"
@@ -59,9 +59,7 @@ class GroupedAdam(FairseqAdam):
     @staticmethod
     def _groups(cfg: GroupedAdamConfig, params: list[nn.Parameter]) -> list[dict[str, Any]]:
         if not all(hasattr(parameter, GROUP) for parameter in params):
-            raise InputError(
-                "--optimizer grouped_adam needs --task sentence_prediction_idpg, and --fp16 --fp16-no-flatten-grads"
-            )
+            raise InputError(f"--optimizer grouped_adam needs --task {TASK}; --fp16 needs --fp16-no-flatten-grads")
         names = [getattr(parameter, GROUP) for parameter in params]
         parts, kinds = zip(*(name.split("/") for name in names))
         for option, is_set, has_effect, reason in (

@@ -79,8 +79,8 @@ def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
 class SwappedPairsAppended(BaseWrapperDataset):
     """Each pair, and each pair again with its sentences exchanged (IDPG, appendix A.4), without a copy on disk.
 
-    N pairs ``<s> A </s> [</s>] B </s>`` with two ``lengths`` each and ``separators`` between them, followed by the N
-    pairs ``<s> B </s> [</s>] A </s>`` with the same targets; drawn in a random order with ``shuffle``.
+    Example i < N is ``<s> A </s> [</s>] B </s>``, and N + i is ``<s> B </s> [</s>] A </s>`` with the same target.
+    ``lengths``: N of A and N of B; ``separators``: the ``</s>`` between them; ``shuffle``: draw a random order.
     """
 
     def __init__(self, dataset: FairseqDataset, lengths: Lengths, separators: int, shuffle: bool, seed: int):

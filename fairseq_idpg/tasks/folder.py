@@ -13,10 +13,9 @@ from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
 from preprocess.checksums import FOLDER_FACTS
-from preprocess.data_folder import DataFolder, check_split, joined
+from preprocess.data_folder import DataFolder, check_split, has_exchanged_pairs, joined
 from preprocess.dictionary import FILLER, MASK, read_labels, unescape_label
 from preprocess.encoders import Encoder, check_encoder, folder_encoder, load_encoder
-from preprocess.few_shot import has_exchanged_pairs
 from preprocess.flags import flag_name
 from preprocess.glove import read_facts
 from preprocess.questions import Questions, question_file
@@ -44,13 +43,14 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
     label, names = Path(data, "label"), Path(data, "label", "dict.txt")
     labelled = any(label.glob("*.idx"))
     scores, classes = any(label.glob("*.label")), labelled or (names.is_file() and bool(read_labels(names)))
+    # The folder has labels of one kind, and this run is for the other.
     if scores != classes and scores != regression:
         option = "" if from_checkpoint else "--regression-target --num-classes 1, or "
         has_scores = f"scores (label/*.label), and this model is for classes: give {option}a folder with classes"
         has_classes = "classes (label/dict.txt), and --regression-target is for scores: leave it out, or give scores"
         raise InputError(f"data folder {data} has {has_scores if scores else has_classes}")
     if regression != (cfg.num_classes == 1):
-        raise InputError(f"--num-classes {cfg.num_classes}: give a number, or 1 and --regression-target for scores")
+        raise InputError(f"--num-classes {cfg.num_classes}: give the number of classes, or 1 and --regression-target")
     DataFolder(Path(data), regression)
     if not regression and (labelled or not from_checkpoint) and not names.is_file():
         raise InputError(f"data folder {data} has no label/dict.txt: {PREPROCESS}")
@@ -161,10 +161,10 @@ class LabelOrder:
         """Raise InputError unless the label dictionary holds as many classes as --num-classes says."""
         names, file = class_names(self.dictionary), os.path.join(self.data, "label", "dict.txt")
         if len(names) != self.num_classes:
-            problem = f"--num-classes {self.num_classes} disagrees with {file}, which has {len(names)} labels"
-            problem += f" ({', '.join(names[:5])}): give --num-classes {len(names)}"
-            if len(names) < 2:
-                problem = f"{file} has one label: prepare examples of two classes or more, or scores with --regression"
+            problem = f"{file} has one label: prepare examples of two classes or more, or scores with --regression"
+            if len(names) > 1:
+                has = f"{file}, which has {len(names)} labels ({', '.join(names[:5])})"
+                problem = f"--num-classes {self.num_classes} disagrees with {has}: give --num-classes {len(names)}"
             raise InputError(problem)
 
     def take_order(self, names: list[str]) -> None:
@@ -211,9 +211,7 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
     if not os.path.isfile(path):
         if not needed:
             return
-        raise InputError(
-            f"split {split} of {data} has no labels ({path} is missing): name another, or use fairseq_idpg.predict"
-        )
+        raise InputError(f"split {split} has no labels ({path}): name another, or run python -m fairseq_idpg.predict")
     if regression:
         count = len(DataFolder(Path(data), regression).targets(split))
     else:

@@ -187,7 +187,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         """Return fairseq's, with --total-batch-size and --max-tokens shared out among processes and --update-freq."""
         longest, most = int(dataset.num_tokens_vec(slice(None)).max(initial=0)), kwargs.get("max_tokens")
         if most is not None and longest > most:
-            raise InputError(f"--max-tokens {most} (or -valid) is below the longest example: give {longest} or more")
+            raise InputError(f"--max-tokens {most} (or --max-tokens-valid): give {longest} (the longest text) or more")
         trained = any(dataset is known for split, known in self.datasets.items() if split.startswith(TRAIN))
         if trained and not self.judges and self.cfg.total_batch_size is not None:
             total, processes = self.cfg.total_batch_size, kwargs.get("num_shards", 1)
@@ -204,7 +204,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return iterator
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Fill the caches before the first step reads them; each split is one pass of the backbone over its texts."""
+        """Pack frozen weights on a CPU, and fill the caches: for each split the backbone reads all texts once."""
         stack = getattr(model.encoder, "sentence_encoder", None)  # a model in ONNX has none
         if stack is not None and next(model.parameters()).device.type == "cpu":
             pack_linears(stack.layers, trains=True)

@@ -83,7 +83,7 @@ def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: 
     wrong = [name for name in wanted if pieces.count(name) != 1] + [sign for sign in SPECIAL if sign in plain]
     if wrong:
         raise InputError(
-            f"--template {text} has {text.count(wrong[0]) or 'no'} {wrong[0]}: give {', '.join(wanted)} once each"
+            f"--template {text} has {text.count(wrong[0]) or 'no'} {wrong[0]}: give one {' and '.join(wanted)} in text"
         )
     parts: list[int | tuple[int, ...]] = []
     spaced = []

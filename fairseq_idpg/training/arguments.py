@@ -22,8 +22,6 @@ PAIRS = {"adam_betas": "(0.9, 0.98)", "adamax_betas": "(0.9, 0.999)", "adafactor
 
 def check_arguments(args: Namespace) -> None:
     """Raise InputError for an option that does not fit our task, before anything is read or built."""
-    if getattr(args, "task", None) != TASK:
-        return
     for option in PAIRS:
         if isinstance(getattr(args, option, None), str):
             parse_pair(option, getattr(args, option))

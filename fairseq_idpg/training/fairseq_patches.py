@@ -61,11 +61,11 @@ NOISE = re.compile(
 
 
 class OwnRun:
-    """The checkpoints that this process reads for a run of our task, whatever stands in them."""
+    """A run of our task in this process: its checkpoints are read as ours, whatever stands in them."""
 
     validated: str | None = None  # the checkpoint that fairseq-validate was asked for
-    training = False  # whether a training of ours looks for the checkpoint that it begins with
-    interrupted: str | None = None  # what Ctrl-C says
+    training = False  # whether a training looks for the checkpoint that it begins with
+    interrupted: str | None = None  # what Ctrl-C says; None: no such run has begun
 
 
 def install() -> None:

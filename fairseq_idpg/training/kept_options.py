@@ -68,7 +68,6 @@ class KeptOptions:
         self.model = options["model"]
         self.keeps_optimizer = not options["checkpoint"]["no_save_optimizer_state"]
         self.renewed = ["--lr-scheduler"] if options["checkpoint"].get("reset_lr_scheduler") else []
-        schedule = options["lr_scheduler"].get("_name")
         self.fixed: dict[str, Any] = {
             **by_flag(options, FIXED),
             **by_flag(options, {"model": of_method(changeable=False)}),
@@ -76,7 +75,7 @@ class KeptOptions:
             PRECISION: optimizer_precision(options["common"]),
             **data_fingerprints(options["task"]["data"], options["dataset"]),
         }
-        if schedule == "reduce_lr_on_plateau" and not self.renewed:  # its rate is the checkpoint's
+        if self.fixed["--lr-scheduler"] == "reduce_lr_on_plateau" and not self.renewed:  # its rate is the checkpoint's
             self.fixed["--lr"] = options["optimization"]["lr"]
         whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
         whole["model"] = of_method(changeable=True)

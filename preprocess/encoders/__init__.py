@@ -159,8 +159,9 @@ def vocab_folder(bpe: str, vocab: Path | None) -> Path:
     """Return the folder of the encoder's files; that of ``gpt2`` need not be named."""
     folder = GPT2_FOLDER if vocab is None and bpe == "gpt2" else vocab
     if folder is None or not folder.is_dir():
+        what = "is missing" if folder is None else f"{folder} is not a folder"
         remedy = "name that of the backbone's vocabulary; checkpoints/download.sh gpt2_bpe fetches RoBERTa's"
-        raise InputError(f"--bpe {bpe}: --vocab {folder} is not a folder: {remedy}")
+        raise InputError(f"--bpe {bpe}: --vocab {what}: {remedy}")
     return folder
 
 

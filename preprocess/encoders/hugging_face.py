@@ -116,11 +116,11 @@ def read_vocabulary(place: Path) -> Vocabulary:
 
 
 def read_config(folder: Path, name: str = CONFIG) -> dict[str, Any]:
-    """Return the settings of tokenizer_config.json; {} where there is no such file."""
+    """Return the settings in a file of JSON; {} where there is no such file."""
     path = folder / name
     try:
         config = read_json(path) if path.is_file() else {}
-        return {name: value for name, value in config.items() if value is not None}  # null: the default
+        return {key: value for key, value in config.items() if value is not None}  # null: the default
     except (ValueError, AttributeError) as error:
         raise InputError(f"{path} is not a tokenizer's settings: {error}; fetch it again") from None
 
@@ -189,7 +189,8 @@ def special_ids(vocabulary: Vocabulary) -> list[int]:
     # MPNet has fairseq's four in front of all of BERT's vocabulary
     first = tuple(vocabulary.tokens[:4]) == FAIRSEQ_SPECIAL[:4]
     orders = SPECIAL_TOKENS[::-1] if first else SPECIAL_TOKENS
-    return next(([ids[name] for name in names] for names in orders if all(name in ids for name in names)), [])
+    whole = [names for names in orders if ids.keys() >= set(names)]
+    return [ids[name] for name in whole[0]] if whole else []
 
 
 def fairseq_order(vocabulary: Vocabulary) -> list[int]:
@@ -215,9 +216,9 @@ def dictionary_symbols(vocabulary: Vocabulary, order: list[int]) -> list[str]:
                 raise ValueError(f"{path}: added token {token!r} reads as a GPT-2 id; rename it")
         tokens = [ids.get(token, token) for token in tokens]  # madeupword0000 and the like stay as they are
     symbols = [tokens[i] for i in order[4:-1]]
-    seen = set(FAIRSEQ_SPECIAL)
+    seen, separating = set(FAIRSEQ_SPECIAL), frozenset(" \n\r\0")
     for symbol in symbols:
-        if not symbol or any(sign in symbol for sign in " \n\r\0"):
+        if not symbol or not separating.isdisjoint(symbol):
             raise ValueError(f"{path}: {symbol!r} has a space or a NUL; dict.txt cannot hold it")
         if symbol in seen:
             raise ValueError(f"{path}: {symbol!r} would stand twice in fairseq's dictionary")

@@ -69,7 +69,7 @@ class TokenizerEncoder(PieceEncoder):
             raise
         except Exception as error:  # tokenizers raises plain Exceptions
             reason = reason_of(error, None).replace(f"{path}: ", "")[:200]
-            raise InputError(f"{path} is not a vocabulary for this --bpe: {reason}; fetch it again") from None
+            raise InputError(f"{path} does not fit --bpe: {reason}; fetch it again, or give another --bpe") from None
         self.files = [file for file in (path, folder / CONFIG, dictionary) if file.is_file()]
         self.library = {ours: theirs for theirs, ours in enumerate(self.numbers)}
 
@@ -79,7 +79,7 @@ class TokenizerEncoder(PieceEncoder):
         tokenizer = Tokenizer.from_file(str(path))
         if not isinstance(tokenizer.model, self.kinds):
             allowed = " or ".join(kind.__name__ for kind in self.kinds)
-            raise ValueError(f"it has {type(tokenizer.model).__name__}, not {allowed}, choose another --bpe")
+            raise ValueError(f"it has {type(tokenizer.model).__name__}, not {allowed}")
         check_growth(tokenizer.normalizer)
         check_config(path, tokenizer)
         # The library leaves every token that was added as special as text. So markers of entities and the like lose

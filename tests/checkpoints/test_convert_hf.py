@@ -113,6 +113,7 @@ def test_released_roberta_dictionary(tmp_path):
     (tmp_path / "merges.txt").write_bytes((GPT2_BPE / "vocab.bpe").read_bytes())
     vocabulary = read_vocabulary(tmp_path)
     order = fairseq_order(vocabulary)
-    convert_hf.write_dictionary(dictionary_symbols(vocabulary, order), tmp_path / "dict.txt")
+    lines = [f"{symbol} 1\n" for symbol in dictionary_symbols(vocabulary, order)]
+    (tmp_path / "dict.txt").write_text("".join(lines), encoding="utf-8")
     assert Dictionary.load(str(tmp_path / "dict.txt")).symbols == released
     assert order == list(range(50265))

@@ -57,7 +57,7 @@ def test_splits_without_labels_are_predicted(backbone, tmp_path):
         path.unlink()
     assert predicted() == labelled
     line = validate(data, checkpoint, "--valid-subset", "test", succeed=False).last_line
-    assert "split test of" in line and "has no labels" in line
+    assert "split test has no labels" in line
     shutil.rmtree(data / "label")
     (data / "label").mkdir()  # as preprocess leaves it where there are no labels at all
     (data / "label" / "dict.txt").write_text("".join(f"madeupword{i:04d} 0\n" for i in range(4)))

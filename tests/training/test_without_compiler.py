@@ -1,4 +1,4 @@
-"""torch's compiler is imported by nobody but who wants it, and works then."""
+"""torch's compiler and what answers sentences are imported by those who want them alone, and work then."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from tests.folders import OF_TASK, ROOT, TRAINING, write_backbone, write_folder
 
 SAYS = """
 import atexit, sys
-atexit.register(lambda: print("compiler:", "torch._dynamo" in sys.modules))
+atexit.register(lambda: print("loaded:", {"torch._dynamo", "fairseq_idpg.inference"} & {*sys.modules}))
 """
 TRAIN = "from fairseq_cli.train import cli_main; cli_main()"
 COMPILED = """
@@ -38,4 +38,4 @@ def test_optimizers_work_where_somebody_imports_it():
 def test_a_training_ends_without_it(tmp_path):
     words = [*OF_TASK, *TRAINING, "--cpu", "--max-update", 2]
     words += ["--backbone", write_backbone(tmp_path / "model.pt"), "--save-dir", tmp_path / "run"]
-    assert output(SAYS + TRAIN, write_folder(tmp_path / "data"), *words) == "compiler: False"
+    assert output(SAYS + TRAIN, write_folder(tmp_path / "data"), *words) == "loaded: set()"

@@ -28,6 +28,7 @@ PromptAt = Callable[[int, States | None], Tensor]
 TABLE_STD = 0.02  # of every embedding table in the released code, since RobertaModel draws them again
 PREFIX = ("key-value", "key-value-input")
 LATE = "late"
+IN_ALL_LAYERS = "leave it out or give --prompt-layers all"
 
 Insertion: Any = ChoiceEnum(["add", "replace", *PREFIX, LATE])
 Initial: Any = ChoiceEnum(list(INITS))
@@ -193,10 +194,9 @@ class PromptMethod(Method):
             saved = "--prompt-init saved takes the whole method over: leave it out"
             reasons = {name: saved for name in starts if not name.startswith("prompt_init")}
         if self.places == (0,) and self.insertion == "replace":
-            reasons["prompt_insertion"] = "a prompt of the input alone replaces no hidden states: leave it out"
+            reasons["prompt_insertion"] = f"a prompt of the input alone replaces no hidden states: {IN_ALL_LAYERS}"
         if issubclass(self.config, GeneratorConfig) and len(self.places) == 1:
-            alone = "there is one prompt, which shares with no other: leave it out or give --prompt-layers all"
-            reasons["generator_sharing"] = alone
+            reasons["generator_sharing"] = f"there is one prompt, which shares with no other: {IN_ALL_LAYERS}"
         return reasons
 
     @property

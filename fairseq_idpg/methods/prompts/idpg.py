@@ -175,7 +175,7 @@ class IDPG(PromptMethod):
         input_width = width
         if self.representation == GLOVE:
             input_width, added = cfg.representation_width, cfg.generator_residual
-            wanted = f" of {width} numbers, as wide as the rows of --generator-residual" if added else ""
+            wanted = f" of {width} numbers (without --generator-residual: of any)" if added else ""
             if not input_width or added and input_width != width:
                 raise InputError(f"--representation glove needs word vectors{wanted}: run python -m preprocess glove")
         generator: Any = DenseGenerator if str(cfg.generator) == "dnn" else PHMGenerator

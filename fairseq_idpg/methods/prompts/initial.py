@@ -153,7 +153,7 @@ def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = 
     insertion = str(options.get("prompt_insertion") or method.insertion)
     if insertion != method.insertion and any("key-value" in each for each in (insertion, method.insertion)):
         raise InputError(
-            f"--prompt-init-from {path} is for --prompt-insertion {insertion}: give one for {method.insertion}"
+            f"--prompt-init-from {path} is for --prompt-insertion {insertion}: give that, or one for {method.insertion}"
         )
 
     # of several methods that the checkpoint joins, the one that is most like this one
@@ -165,13 +165,13 @@ def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = 
     state = min(candidates, key=lambda each: len(shapes ^ shapes_of(each)))
     differing = sorted(shapes ^ shapes_of(state))
     if differing:
-        raise InputError(f"--prompt-init-from {path} holds another method or sizes ({differing[0][0]}): give another")
+        raise InputError(f"--prompt-init-from {path} has another method or sizes ({differing[0][0]}): give the same")
 
     elsewhere = on_other_backbone(options, tensors, words)
     differences = ["on another backbone or with another --predict-with"] if elsewhere else []
     differences += other_meaning(method, cfg, options)
     if differences:
-        logger.warning(f"--prompt-init-from {path} was trained {', '.join(differences)}, and this run is not")
+        logger.warning(f"--prompt-init-from {path} was trained {', '.join(differences)}: give the same, unless meant")
     method.load_state_dict(state)
 
 

@@ -108,7 +108,7 @@ class SPoT(TaskPrompts):
     def cosines(self, cfg: Any, words: WordEmbeddings, sources: Tensor) -> Tensor:
         """Return n similarities to this task's prompt; InputError without it, or with another number to compare."""
         if not cfg.spot_target:
-            raise InputError(f"--source-prompts names {len(sources)}: give --spot-target, a checkpoint on this task")
+            raise InputError(f"--source-prompts names {len(sources)}: give one, or as --spot-target this task's prompt")
         compared = source_paths(cfg.spot_embeddings)
         if len(compared) not in (0, len(sources)):
             raise InputError(f"--spot-embeddings names {len(compared)}, --source-prompts {len(sources)}: give as many")

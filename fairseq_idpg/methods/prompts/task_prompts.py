@@ -163,7 +163,7 @@ class TaskPrompts(PromptMethod):
             for factor in (network.a, network.b):
                 factor.uniform_(-0.5, 0.5)
         elif self.training_only and init != "normal":
-            raise InputError(f"--prompt-init {init}: a network makes the rows: give --prompt-reparameterization none")
+            raise InputError(f"--prompt-init {init} needs --prompt-reparameterization none: give that, or normal")
         else:
             super().start_rows(cfg, words)
 

@@ -8,7 +8,6 @@ from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, Sentencepi
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from checkpoints.convert_hf import write_dictionary
 from preprocess.encoders import hugging_face, load_encoder
 from tests.checkpoints.hf_folders import write_json
 
@@ -136,8 +135,7 @@ def test_dictionary_that_is_derived_or_there(bpe, name, bert, xlmr, tmp_path):
     encoder = load_encoder(bpe, folder)
     vocabulary = hugging_face.read_vocabulary(folder)
     symbols = hugging_face.dictionary_symbols(vocabulary, hugging_face.fairseq_order(vocabulary))
-    write_dictionary(symbols, tmp_path / "dict.txt")
-    assert encoder.dictionary_bytes() == (tmp_path / "dict.txt").read_bytes()
+    assert encoder.dictionary_bytes() == "".join(f"{symbol} 1\n" for symbol in symbols).encode()
     (tmp_path / name).write_bytes((folder / name).read_bytes())
     lines = encoder.dictionary_bytes().split(b"\n")[:-1]
     (tmp_path / "dict.txt").write_bytes(b"\n".join(lines[::-1]))

@@ -42,7 +42,7 @@ evidence/k1000 0 54 36 0 4bc3ca052d16 | evidence/length 0 54 36 0 764a254d2bb9
 evidence/position 0 96 64 0 22ea3b419ad6 | evidence/sharing 0 36 24 0 2983400863c0
 evidence/tests 0 450 300 0 bebafc231a1d | evidence/tests-k500 0 630 180 0 9c1c7107883b
 evidence/tests-more 0 855 570 0 bf912f76563a | figure7 10 3200 0 0 3d5765858513 | figure9 0 4000 0 0 e4865ed4f177
-idspam/figure2 0 1410 0 0 c323ab63ff83 | idspam/table11 0 72 0 72 20a30ba9e131 | idspam/table14 0 6 0 0 94b7e36e6b29
+glue 0 108 0 0 deb9ea272636 | idspam/figure2 0 1410 0 0 c323ab63ff83 | idspam/table11 0 72 0 72 20a30ba9e131 | idspam/table14 0 6 0 0 94b7e36e6b29
 idspam/table15 0 72 0 0 973ec65d9484 | idspam/table2-base 0 666 0 0 c9b1d69a656c
 idspam/table2 0 666 0 0 b29997f92467 | idspam/table3 0 90 0 0 24fd71119292 | idspam/table4 0 360 0 0 5f757a8dc2d8
 idspam/table5 0 360 0 0 b5e480180089 | idspam/table6 0 444 0 0 056dc9abc141 | methods-long 0 10 0 0 5a40e42fb751

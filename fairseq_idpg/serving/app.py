@@ -68,6 +68,7 @@ def build_app(
     async def predict(request: Request) -> Response:
         submitted = batcher.submit(read_question(await read_body(request, most_bytes), most_texts))
         answer, hang_up = asyncio.wrap_future(submitted), asyncio.ensure_future(disconnected(request))
+        # the answer, or the end of the connection, whichever comes first
         both: set[Any] = {answer, hang_up}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         hang_up.cancel()

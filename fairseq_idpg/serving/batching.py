@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..errors import InputError, ModelLost
 from .questions import Question, Row, Served
 
-BATCHES = 4  # of the model, whose texts are sorted by length together, see ``Predictor.predict``
+BATCHES = 4  # of texts that are taken at a time: ``Predictor.predict`` sorts them by length together
 
 
 class Unavailable(Exception):
@@ -99,7 +99,7 @@ class Batcher:
                 groups: dict[tuple[Any, ...], list[Job]] = {}
                 for job in taken:
                     if job.answer.set_running_or_notify_cancel():
-                        groups.setdefault(job.question.way, []).append(job)
+                        groups.setdefault(job.question.options, []).append(job)
                 for group in groups.values():
                     self._answer(self.served, group)
         except BaseException as error:
@@ -130,7 +130,7 @@ class Batcher:
         return taken
 
     def _answer(self, served: Served, jobs: list[Job]) -> None:
-        """Answer questions of one ``way``; where that fails, each half alone, down to the one that is at fault."""
+        """Answer questions of equal options; where that fails, each half alone, down to the one that is at fault."""
         texts = [text for job in jobs for text in job.question.texts]
         try:
             rows = iter(served.answer(jobs[0].question._replace(texts=texts), self.batch_size))

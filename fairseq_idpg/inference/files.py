@@ -44,39 +44,32 @@ class TextLine(NamedTuple):
 
 
 class StandardInput:
-    """Standard input as a stream that gives whole lines, and waits for no more than one."""
+    """Standard input as a stream of lines, each given once its end has arrived."""
 
-    given = 0  # lines that were read from here
-    rest = b""  # what has arrived behind them
+    given = 0
+    arrived = b""  # what has not been given yet
     ended = False
 
-    def read(self, size: int) -> bytes:
-        self._has_line(wait=True)
-        end = self.rest.rfind(b"\n") + 1 or len(self.rest)  # the last line may lack its end
-        lines, self.rest = self.rest[:end], self.rest[end:]
-        self.given += lines.count(b"\n")
-        return lines
-
-    def readline(self, size: int) -> bytes:
-        """Return nothing: what ``read`` gives lacks the end of a line at the end of the input alone."""
-        return b""
-
-    def waits(self, taken: int) -> bool:
-        """Return whether, ``taken`` lines after the start, the next one has not come to its end yet."""
-        return taken == self.given and not self._has_line(wait=False)
-
-    def _has_line(self, wait: bool) -> bool:
-        """Return whether a line, or the end of all, has come; with ``wait`` it has."""
+    def has_line(self, wait: bool) -> bool:
+        """Return whether a whole line, or the end of the input, has arrived; ``wait`` until then."""
         stream: Any = sys.stdin.buffer
-        while not self.ended and b"\n" not in self.rest:
-            if len(self.rest) > LONGEST:
+        while not self.ended and b"\n" not in self.arrived:
+            if len(self.arrived) > LONGEST:
                 raise too_long(STANDARD_INPUT, self.given + 1)
             if not wait and not select.select([stream], [], [], 0)[0]:
                 return False
-            arrived = stream.read1(BLOCK)
-            self.ended = not arrived
-            self.rest += arrived
+            new = stream.read1(BLOCK)
+            self.ended = not new
+            self.arrived += new
         return True
+
+    def read(self, size: int) -> bytes:
+        self.has_line(wait=True)
+        line, end, self.arrived = self.arrived.partition(b"\n")
+        self.given += 1
+        return line + end
+
+    readline = read  # what ``Source`` calls behind a line without an end: nothing is left there
 
 
 class TextFile:
@@ -124,7 +117,7 @@ class TextFile:
         for line in self.lines():
             chunk.append(line)
             characters += sum(map(len, sentences_of(line.text)))
-            waits = self.arriving is not None and self.arriving.waits(line.number)
+            waits = self.arriving is not None and not self.arriving.has_line(wait=False)
             if len(chunk) == size or characters > LONGEST_CHUNK or waits:
                 yield chunk
                 chunk, characters = [], 0

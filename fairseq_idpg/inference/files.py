@@ -215,9 +215,7 @@ class Prediction:
         return f"Prediction({said}, text={self.text!r:.60})"
 
     def plain(self) -> dict[str, Any]:
-        """Return what JSON knows: label, probability and probabilities, or score; ``cut`` where the text was; words and
-        layers of the prompt rows.
-        """
+        """Return what JSON can hold: the answer, whether the text was cut, and words and layers of prompt rows."""
         values: dict[str, Any] = {"score": self.score}
         if self.label is not None:
             values = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}

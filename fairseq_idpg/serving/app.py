@@ -90,7 +90,9 @@ def build_app(
 
     routes = [Route(PREDICT, predict, methods=["POST"])]
     routes += [Route(TASKS, tasks), Route(HEALTH, health), Route(METRICS, counters)]
-    routes += [Route(path, page_file(path, media)) for path, media in PAGE.items()]
+    for path, media in PAGE.items():
+        content = files(__package__).joinpath(path[1:] or "page.html").read_bytes()
+        routes.append(Route(path, Response(content, media_type=media), methods=["GET"]))
     kinds: Any = (InputError, Unavailable, HTTPException, ClientDisconnect, Exception)
     app = Starlette(routes=routes, exception_handlers=dict.fromkeys(kinds, failed))
     app.router.redirect_slashes = False
@@ -138,15 +140,6 @@ def host_name(host: str) -> str | None:
         return URL(f"http://{host}").hostname
     except ValueError:
         return None
-
-
-def page_file(path: str, media: str) -> Any:
-    content = files(__package__).joinpath(path[1:] or "page.html").read_bytes()
-
-    async def page(request: Request) -> Response:
-        return Response(content, media_type=media)
-
-    return page
 
 
 async def read_body(request: Request, most: int) -> bytes:

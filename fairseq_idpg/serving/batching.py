@@ -95,11 +95,11 @@ class Batcher:
             if not self.closed:
                 opened()
             while taken := self._next():
-                # Group the questions that can be answered together, without those whose clients have hung up.
+                # Questions that differ in their texts alone are answered together, but those of clients who hung up.
                 groups: dict[tuple[Any, ...], list[Job]] = {}
                 for job in taken:
                     if job.answer.set_running_or_notify_cancel():
-                        groups.setdefault(job.question.options, []).append(job)
+                        groups.setdefault(job.question[1:], []).append(job)
                 for group in groups.values():
                     self._answer(self.served, group)
         except BaseException as error:
@@ -130,7 +130,7 @@ class Batcher:
         return taken
 
     def _answer(self, served: Served, jobs: list[Job]) -> None:
-        """Answer questions of equal options; where that fails, each half alone, down to the one that is at fault."""
+        """Answer jobs that differ in their texts alone; if that fails, each half, down to the one that is at fault."""
         texts = [text for job in jobs for text in job.question.texts]
         try:
             rows = iter(served.answer(jobs[0].question._replace(texts=texts), self.batch_size))

@@ -24,11 +24,6 @@ class Question(NamedTuple):
     prompts: bool = False  # give the prompt rows that each text gets, each with its layer and its nearest words
     words: int = WORDS
 
-    @property
-    def options(self) -> tuple[Any, ...]:
-        """All but the texts: questions with equal options are answered together."""
-        return self[1:]
-
 
 def are_names(value: Any) -> bool:
     names = [value] if isinstance(value, str) else value

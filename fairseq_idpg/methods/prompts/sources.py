@@ -36,10 +36,10 @@ def source_paths(text: str | None) -> list[str]:
 
 
 def named_sources(cfg: Any) -> list[str]:
-    """Return the paths of --source-prompts; InputError if it is empty."""
+    """Return the paths of --source-prompts; raise InputError where it is empty."""
     paths = source_paths(cfg.source_prompts)
     if not paths:
-        raise InputError(f"--method {cfg.method} starts from other prompts: give them, --source-prompts A.pt,B.pt")
+        raise InputError(f"--method {cfg.method} starts from prompts of other tasks: give --source-prompts A.pt,B.pt")
     return paths
 
 
@@ -68,7 +68,7 @@ def read_sources(
             )
         # rows mean something only to the weights that they were trained with
         if tensors.get(FINGERPRINT) is None or on_other_backbone(options, tensors, words):
-            raise InputError(f"{what} is not of this run's backbone and --predict-with, or does not say: give another")
+            raise InputError(f"{what} is not known to have this run's backbone and --predict-with: give one that has")
         prompts.append(rows.float())
     return torch.stack(prompts)
 
@@ -79,4 +79,4 @@ def _task_prompt(tensors: dict[str, Tensor], what: str) -> Tensor:
         names = {name for name in state if not name.startswith("reparameterization.")}
         if names == {"table"} and state["table"].dim() == 3 and state["table"].is_floating_point():
             return state["table"]
-    raise InputError(f"{what} holds no task prompt: give a checkpoint of --method prompt-tuning or another of these")
+    raise InputError(f"{what} holds no task prompt: give a checkpoint of --method prompt-tuning, p-tuning and the like")

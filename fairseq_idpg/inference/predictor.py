@@ -267,6 +267,7 @@ class Predictor:
         parts, cut = zip(*map(self.text.beginnings, zip(*(each.sentences for each in inputs))))
         examples = self.examples(parts, name)
         means = None if self.means is None else self.means.rows(parts)
+        # a sentence may be cut to the length of the data's sentences, and a text to the room beside the prompt
         was_cut = np.logical_or.reduce([*cut, examples.places.shorten.cut])
         return Reading(self, inputs, examples, means, was_cut, name)
 

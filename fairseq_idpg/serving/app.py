@@ -111,8 +111,6 @@ class Front:
     hosts: set[str] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
         start, status, app = time.perf_counter(), 500, self.app
         host = Headers(scope=scope).get("host", "")
         if self.hosts is not None and host_name(host) not in self.hosts:

@@ -80,7 +80,7 @@ class Batcher:
         self.ready().check(question)
         job, size = Job(question, Future(), time.monotonic()), len(question.texts)
         with self.condition:
-            self.ready()
+            self.ready()  # the server may have begun to end since
             if self.jobs and self.waiting + size > self.limit:
                 raise Unavailable(f"{self.waiting} texts are waiting already, and {self.limit} may")
             self.jobs.append(job)

@@ -374,5 +374,4 @@ class OpenRobertaEncoder(RobertaEncoder):
 
     def extract_features(self, src_tokens: Tensor, return_all_hiddens: bool = False, **pass_options: Any):
         out = self.sentence_encoder(src_tokens, return_all_hiddens, **pass_options)
-        inner_states = out["encoder_states"] if return_all_hiddens else None
-        return out["encoder_out"][0].transpose(0, 1), {"inner_states": inner_states}
+        return out["encoder_out"][0].transpose(0, 1), {"inner_states": out["encoder_states"] or None}

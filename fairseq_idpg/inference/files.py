@@ -150,10 +150,10 @@ def check_filled(text: Text) -> None:
 
 def of_columns(line: str) -> Text:
     """Return the pair of a line ``first<tab>second``; raise ValueError for other lines."""
-    first, *others = line.split("\t")
-    if len(others) != 1:
-        raise ValueError(f"{1 + len(others)} columns instead of the 2 of a pair: mend the line")
-    return (first, others[0])
+    columns = line.split("\t")
+    if len(columns) != 2:
+        raise ValueError(f"{len(columns)} columns instead of the 2 of a pair: mend the line")
+    return tuple(columns)
 
 
 def of_json(line: str) -> Text:

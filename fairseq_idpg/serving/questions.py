@@ -85,8 +85,8 @@ class Served:
         tasks = []
         for name, task in self.tasks.items():
             # A model of EFL reads pairs, and sentences too, which it answers by the task's own classes.
-            efl = task.description
-            kinds = [*(["sentence"] if efl or not task.record.pairs else []), *(["pair"] if task.record.pairs else [])]
+            efl, pairs = task.description, task.record.pairs
+            kinds = [kind for kind, reads in (("sentence", efl or not pairs), ("pair", pairs)) if reads]
             labels = (efl.labels if efl else task.labels) or None
             tasks.append({"task": name, "labels": labels, "reads": kinds, "prompts": has_rows(task.model)})
         return tasks

@@ -157,9 +157,8 @@ def check_out(args: argparse.Namespace, model: Any, encoder_files: Iterable[Path
     if args.out is not None:
         files = {"--text": args.text, "DATA-bin": args.data, "--backbone": args.backbone, "--vectors": args.vectors}
         read: dict[str, Any] = {name: [file] for name, file in files.items()}
-        read["--path"] = [name_and_path(path)[1] for path in args.path]
-        read.update({"the backbone of --path": [model.args.backbone], "the encoder of --path": encoder_files})
-        check_replaces_nothing(args.out, "--out", read)
+        read.update({"--path": [name_and_path(path)[1] for path in args.path], "the encoder of --path": encoder_files})
+        check_replaces_nothing(args.out, "--out", {**read, "the backbone of --path": [model.args.backbone]})
 
 
 def suffix_of(text: str) -> str:

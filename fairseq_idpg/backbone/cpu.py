@@ -130,7 +130,7 @@ class _Spread(torch.autograd.Function):
 class Tokens(NamedTuple):
     """Some of the T*B tokens of T x B x d states."""
 
-    numbers: Tensor | None = None  # N numbers of rows in memory, T*B; None: all tokens
+    numbers: Tensor | None = None  # N, the places of these tokens among the T*B; None: all tokens
     length: int = 0  # T
     batch: int = 0  # B
 

@@ -8,9 +8,9 @@ An ``Injection`` is handed down from the model's forward to the attention; each 
 - OpenEncoderLayer:       sublayer, and projection of the feed-forward
 - OpenAttention:          key/value, and projection of the attention
 
-With nothing injected the encoder equals fairseq's bit for bit. A model with a method draws dropout as ``cpu`` says, and
-on a CPU it computes no pads: beside pads, the text's states are then the same but for rounding. State-dict keys are
-RoBERTa's. With frozen weights autograd keeps nothing below the first slot that has a gradient.
+With nothing injected the encoder equals fairseq's bit for bit, and its state-dict keys are RoBERTa's. A model with a
+method draws dropout as ``cpu`` says. On a CPU it computes no pads, so the states of a padded text differ by rounding.
+With frozen weights autograd keeps nothing below the first slot that has a gradient.
 """
 
 from collections.abc import Callable, Iterator
@@ -91,11 +91,12 @@ class OpenAttention(MultiheadAttention):
         """
         # in fairseq's order, in which their gradients are summed
         queries = project(self, "q_proj", x if asking is None else asking, additions)
-        keys, values = (project(self, name, x, additions) for name in ("k_proj", "v_proj"))
+        keys, values = project(self, "k_proj", x, additions), project(self, "v_proj", x, additions)
         # projections work token by token; attention needs whole sequences
         q = self._heads(tokens.spread(queries) if asking is None else queries.transpose(0, 1))
-        k, v = (self._heads(tokens.spread(each)) for each in (keys, values))
+        k, v = self._heads(tokens.spread(keys)), self._heads(tokens.spread(values))
         prefix_length = 0
+        # the prefix joins keys and values in front; 1 x p x d is the same in every example
         if prefix is not None:
             rows = [each.type_as(x).transpose(0, 1) for each in (prefix.keys, prefix.values)]
             if prefix.before_projection:
@@ -159,7 +160,7 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
         x, additions = tokens.of(states.x), injection.projection(self.index)
         after_attention, after_ffn = injection.sublayer(self.index)
 
-        # Attention, to the tokens of the sequence and the rows of the prefix. Tokens that nobody reads do not ask.
+        # Attention, to the tokens of the sequence and the rows of the prefix. With ``read`` only these tokens ask.
         prefix = injection.key_value(self.index, states)
         asking = None if read is None else states.x[read, torch.arange(read.size(0), device=read.device)][:, None]
         f = self.dropout_module(self.self_attn(x, states.padding, prefix, additions, tokens, asking))
@@ -373,5 +374,4 @@ class OpenRobertaEncoder(RobertaEncoder):
 
     def extract_features(self, src_tokens: Tensor, return_all_hiddens: bool = False, **pass_options: Any):
         out = self.sentence_encoder(src_tokens, return_all_hiddens, **pass_options)
-        inner_states = out["encoder_states"] if return_all_hiddens else None
-        return out["encoder_out"][0].transpose(0, 1), {"inner_states": inner_states}
+        return out["encoder_out"][0].transpose(0, 1), {"inner_states": out["encoder_states"] or None}

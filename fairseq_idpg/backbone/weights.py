@@ -139,6 +139,7 @@ class SharedWeights(NamedTuple):
     def check(self, model: Any) -> None:
         """Raise ModelLost if the file was written to since; one that was removed or replaced is still open."""
         parameter = model.get_parameter(self.name)
+        # the file does not matter once its weights were copied, or where nothing stands at its path
         try:
             now = os.stat(self.path)
         except OSError:

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from preprocess.build import LONGEST_CHUNK
 from preprocess.readers import distinct, is_text
-from preprocess.sources import Source
+from preprocess.sources import BLOCK, LONGEST, Source, too_long
 from preprocess.splits import CSV_QUOTED
 
 from ..errors import InputError
@@ -30,7 +30,7 @@ Text = str | Sequence[str]  # a sentence, or the two of a pair
 
 # --- texts: a sentence in each line, a pair in two columns, or a JSON value ---------------------------------------
 
-STANDARD_INPUT = "-"
+STANDARD_INPUT = "standard input"
 KEYS = ("sentence", "sentence1", "sentence2")  # GLUE's
 HEADERS = (KEYS[:1], KEYS[1:])  # the names of the columns, as a first line
 JSON_FORM = 'a string, a list of two, {"sentence": ...} or {"sentence1": ..., "sentence2": ...}'
@@ -44,24 +44,32 @@ class TextLine(NamedTuple):
 
 
 class StandardInput:
-    """A stream of what has arrived on standard input; ``lines``: how many have come to their end."""
+    """Standard input as a stream of lines, each given once its end has arrived."""
 
-    lines = 0
+    given = 0
+    arrived = b""  # what has not been given yet
+    ended = False
+
+    def has_line(self, wait: bool) -> bool:
+        """Return whether a whole line, or the end of the input, has arrived; ``wait`` until then."""
+        stream: Any = sys.stdin.buffer
+        while not self.ended and b"\n" not in self.arrived:
+            if len(self.arrived) > LONGEST:
+                raise too_long(STANDARD_INPUT, self.given + 1)
+            if not wait and not select.select([stream], [], [], 0)[0]:
+                return False
+            new = stream.read1(BLOCK)
+            self.ended = not new
+            self.arrived += new
+        return True
 
     def read(self, size: int) -> bytes:
-        stream: Any = sys.stdin.buffer
-        return self._counted(stream.read1(size))
+        self.has_line(wait=True)
+        line, end, self.arrived = self.arrived.partition(b"\n")
+        self.given += 1
+        return line + end
 
-    def readline(self, size: int) -> bytes:
-        return self._counted(sys.stdin.buffer.readline(size))
-
-    def _counted(self, data: bytes) -> bytes:
-        self.lines += data.count(b"\n")
-        return data
-
-    def waits(self, taken: int) -> bool:
-        """Return whether, ``taken`` lines after the start, the next one has not come yet."""
-        return taken == self.lines and not select.select([sys.stdin.buffer], [], [], 0)[0]
+    readline = read  # what ``Source`` calls behind a line without an end: nothing is left there
 
 
 class TextFile:
@@ -69,11 +77,9 @@ class TextFile:
 
     def __init__(self, path: str, layout: str):
         self.layout = layout
-        self.arriving = arriving = StandardInput() if path == STANDARD_INPUT else None
-        if arriving is None:
-            self.source = Source.file(Path(path))
-        else:
-            self.source = Source("standard input", lambda: contextlib.nullcontext(arriving))  # type: ignore
+        self.arriving = arriving = StandardInput() if path == "-" else None
+        stream: Any = contextlib.nullcontext(arriving)
+        self.source = Source(STANDARD_INPUT, lambda: stream) if arriving else Source.file(Path(path))
 
     def name(self, number: int) -> str:
         """Return the name of a line, for errors."""
@@ -111,7 +117,7 @@ class TextFile:
         for line in self.lines():
             chunk.append(line)
             characters += sum(map(len, sentences_of(line.text)))
-            waits = self.arriving is not None and self.arriving.waits(line.number)
+            waits = self.arriving is not None and not self.arriving.has_line(wait=False)
             if len(chunk) == size or characters > LONGEST_CHUNK or waits:
                 yield chunk
                 chunk, characters = [], 0
@@ -144,10 +150,10 @@ def check_filled(text: Text) -> None:
 
 def of_columns(line: str) -> Text:
     """Return the pair of a line ``first<tab>second``; raise ValueError for other lines."""
-    first, *others = line.split("\t")
-    if len(others) != 1:
-        raise ValueError(f"{1 + len(others)} columns instead of the 2 of a pair: mend the line")
-    return (first, others[0])
+    columns = line.split("\t")
+    if len(columns) != 2:
+        raise ValueError(f"{len(columns)} columns instead of the 2 of a pair: mend the line")
+    return tuple(columns)
 
 
 def of_json(line: str) -> Text:
@@ -162,6 +168,7 @@ def of_json(line: str) -> Text:
 def of_value(value: Any) -> Text:
     """Return the text of a value, see ``JSON_FORM``; other keys do not matter; raise ValueError for other values."""
     if isinstance(value, dict):
+        # a sentence or a pair; a mapping with keys of both has neither
         single, *pair = map(value.get, KEYS)
         value = pair if single is None else single if pair == [None, None] else None
     parts = value if isinstance(value, list) and len(value) == 2 else [value]
@@ -208,9 +215,7 @@ class Prediction:
         return f"Prediction({said}, text={self.text!r:.60})"
 
     def plain(self) -> dict[str, Any]:
-        """Return what JSON knows: label, probability and probabilities, or score; ``cut`` where the text was; words and
-        layers of the prompt rows.
-        """
+        """Return what JSON can hold: the answer, whether the text was cut, and words and layers of prompt rows."""
         values: dict[str, Any] = {"score": self.score}
         if self.label is not None:
             values = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
@@ -222,7 +227,7 @@ class Prediction:
         return values
 
 
-Answer = Prediction | dict[str, Prediction]  # of a model, or of each of several tasks by their names
+Answer = Prediction | dict[str, Prediction]  # that of a model, or those of several tasks by their names
 
 
 # --- files of predictions: a table with a header, or a JSON object in each line ------------------------------------
@@ -247,14 +252,14 @@ def row(answer: Answer) -> dict[str, Any]:
 def cells(answer: Answer) -> dict[str, str]:
     """Return the columns of a table, of several tasks TASK.label and so on, with the probability of the label alone."""
     values = row(answer)
-    # Names of tasks and classes may be a stranger's: control characters in them are written as in Python.
     of_tasks = values.pop("tasks", {})
     columns = {f"{task}.{name}": value for task, own in of_tasks.items() for name, value in own.items()}
     texts = {
         name: value if isinstance(value, str) else "" if value is None else f"{value:.6f}"
         for name, value in {**columns, **values}.items()
-        if not isinstance(value, (dict, bool))
+        if not isinstance(value, (dict, bool))  # all probabilities, and whether a text was cut, are no columns
     }
+    # Names of tasks and classes may be a stranger's: control characters in them are written as in Python.
     return {n.translate(BREAKS): text.translate(BREAKS) if n.endswith("label") else text for n, text in texts.items()}
 
 

@@ -50,7 +50,7 @@ class Description(NamedTuple):
 
 def find_description(record: Record) -> Description | None:
     """Return the description that a model of EFL for two classes was trained with; None for other models."""
-    # --efl makes a pair of each sentence and each class with a description: one is enough for two classes.
+    # --efl pairs each sentence with the description of each class that has one. For two classes one is enough.
     answers, descriptions = record.labels or [], EFL_DESCRIPTIONS.get(record.task or "", {})
     if set(answers) != {ENTAILED, NOT_ENTAILED} or len(descriptions) != 1:
         return None
@@ -106,15 +106,19 @@ class Reading(NamedTuple):
         prompts: bool = False,
         words: int = 5,
     ) -> list[Prediction]:
-        """Return what the model says of the texts ``numbers``; ``shared``: M(x) by kind and tokens, or None."""
+        """Return what the model says of the texts ``numbers``.
+
+        ``shared``: M(x) that other tasks have computed of this batch, by kind and tokens; None for one task.
+        """
         predictor, model, scores = self.predictor, self.predictor.model, self.predictor.record.regression
         net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
         if self.means is not None:
             net_input["representation"] = self.means[numbers]
         tokens, seen = net_input["src_tokens"], SeenRows()
         with refuse_batch(tokens, "give a smaller `batch_size`"):
-            device = predictor.device  # found once: a search through all modules
+            device = predictor.device  # asked for once: it searches all modules
             net_input = {key: v.to(device) if isinstance(v, Tensor) else v for key, v in net_input.items()}
+            # tasks on one backbone that read the same tokens have the same M(x)
             kind = None if model.method is None else model.method.representation
             if shared is not None and kind not in (None, GLOVE):
                 key = canonical_kind(kind), tokens.numpy().tobytes()
@@ -153,7 +157,7 @@ class Reading(NamedTuple):
 
 
 def in_batches(readings: Sequence[Reading], batch_size: int, progress: bool, **more: Any) -> list[list[Prediction]]:
-    """Return for each text what each model (of one backbone) says of it; ``more``: to ``Reading.answers``."""
+    """Return for each text the answers of the models, which share a backbone; ``more``: to ``Reading.answers``."""
     if more.get("prompts"):
         for reading in readings:
             check_has_rows(reading.predictor.model)
@@ -235,7 +239,8 @@ class Predictor:
         if not texts:
             return []
         more = {"features": features, "prompts": prompts, "words": words}
-        return [one for (one,) in in_batches([self.read(texts, name)], batch_size, progress, **more)]
+        # each text has the answers of a list of models, here of one
+        return [answer for (answer,) in in_batches([self.read(texts, name)], batch_size, progress, **more)]
 
     def evaluate(self, texts: Iterable[Text], labels: Iterable[Any], batch_size: int = 64) -> dict[str, float]:
         """Return accuracy and macro F1 of the model's answers, both from 0 to 1; for scores both correlations."""
@@ -258,9 +263,11 @@ class Predictor:
         if self.model.training or self.model.encoder.training:  # the backbone may be shared with other tasks
             raise InputError("the model is in training mode, where dropout changes answers: call its eval() first")
         inputs = self.check(texts, name)
-        parts, cut = zip(*(self.text.beginnings(part) for part in zip(*(each.sentences for each in inputs))))
+        # All first sentences are encoded together, and so are all second ones.
+        parts, cut = zip(*map(self.text.beginnings, zip(*(each.sentences for each in inputs))))
         examples = self.examples(parts, name)
         means = None if self.means is None else self.means.rows(parts)
+        # a sentence may be cut to the length of the data's sentences, and a text to the room beside the prompt
         was_cut = np.logical_or.reduce([*cut, examples.places.shorten.cut])
         return Reading(self, inputs, examples, means, was_cut, name)
 
@@ -304,7 +311,7 @@ class Predictor:
 
         # With --shorten-data-split-list only splits of a folder may be cut.
         if not may_be_cut or str(cfg.shorten_method) == "none" or cfg.shorten_data_split_list:
-            rows = len(prompt_block(cfg.prompt_position, length, 0, 0))
+            rows = len(prompt_block(cfg.prompt_position, length, 0, 0))  # that the prompt adds
             room = text_room(cfg, len(parts) == 2, length, rows, None if template is None else template.words)
             taken = np.sum(placed, axis=0)
             too_long = np.flatnonzero(taken > room).tolist()

@@ -133,7 +133,7 @@ class TrainingGraphs:
         on the shape, and a training that goes on records anew.
         """
         batch = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-        if self.recording or not (model.training and usable(batch["src_tokens"].device) and recordable(model)):
+        if self.recording or not (usable(batch["src_tokens"].device) and recordable(model)):
             return batch, padded, None
         # Batches without pads keep their length: attention needs no mask for them, which is faster.
         if padded is not False:

@@ -203,7 +203,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         # calls this function again to record. Passes that return more than logits are not recorded.
         needs_layers = return_all_hiddens or inspect is not None
         usual = states is None and not (needs_layers or kwargs)
-        if self.graphs is not None and classification_head_name is not None and usual:
+        if self.training and self.graphs is not None and classification_head_name is not None and usual:
             tensors = {
                 "src_tokens": src_tokens,
                 "prompted_tokens": prompted_tokens,

@@ -68,6 +68,7 @@ def build_app(
     async def predict(request: Request) -> Response:
         submitted = batcher.submit(read_question(await read_body(request, most_bytes), most_texts))
         answer, hang_up = asyncio.wrap_future(submitted), asyncio.ensure_future(disconnected(request))
+        # the answer, or the end of the connection, whichever comes first
         both: set[Any] = {answer, hang_up}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         hang_up.cancel()
@@ -89,7 +90,9 @@ def build_app(
 
     routes = [Route(PREDICT, predict, methods=["POST"])]
     routes += [Route(TASKS, tasks), Route(HEALTH, health), Route(METRICS, counters)]
-    routes += [Route(path, page_file(path, media)) for path, media in PAGE.items()]
+    for path, media in PAGE.items():
+        content = files(__package__).joinpath(path[1:] or "page.html").read_bytes()
+        routes.append(Route(path, Response(content, media_type=media), methods=["GET"]))
     kinds: Any = (InputError, Unavailable, HTTPException, ClientDisconnect, Exception)
     app = Starlette(routes=routes, exception_handlers=dict.fromkeys(kinds, failed))
     app.router.redirect_slashes = False
@@ -108,8 +111,6 @@ class Front:
     hosts: set[str] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
         start, status, app = time.perf_counter(), 500, self.app
         host = Headers(scope=scope).get("host", "")
         if self.hosts is not None and host_name(host) not in self.hosts:
@@ -137,15 +138,6 @@ def host_name(host: str) -> str | None:
         return URL(f"http://{host}").hostname
     except ValueError:
         return None
-
-
-def page_file(path: str, media: str) -> Any:
-    content = files(__package__).joinpath(path[1:] or "page.html").read_bytes()
-
-    async def page(request: Request) -> Response:
-        return Response(content, media_type=media)
-
-    return page
 
 
 async def read_body(request: Request, most: int) -> bytes:

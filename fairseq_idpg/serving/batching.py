@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..errors import InputError, ModelLost
 from .questions import Question, Row, Served
 
-BATCHES = 4  # of the model, whose texts are sorted by length together, see ``Predictor.predict``
+BATCHES = 4  # of texts that are taken at a time: ``Predictor.predict`` sorts them by length together
 
 
 class Unavailable(Exception):
@@ -80,7 +80,7 @@ class Batcher:
         self.ready().check(question)
         job, size = Job(question, Future(), time.monotonic()), len(question.texts)
         with self.condition:
-            self.ready()
+            self.ready()  # the server may have begun to end since
             if self.jobs and self.waiting + size > self.limit:
                 raise Unavailable(f"{self.waiting} texts are waiting already, and {self.limit} may")
             self.jobs.append(job)
@@ -95,11 +95,11 @@ class Batcher:
             if not self.closed:
                 opened()
             while taken := self._next():
-                # Group the questions that can be answered together, without those whose clients have hung up.
+                # Questions that differ in their texts alone are answered together, but those of clients who hung up.
                 groups: dict[tuple[Any, ...], list[Job]] = {}
                 for job in taken:
                     if job.answer.set_running_or_notify_cancel():
-                        groups.setdefault(job.question.way, []).append(job)
+                        groups.setdefault(job.question[1:], []).append(job)
                 for group in groups.values():
                     self._answer(self.served, group)
         except BaseException as error:
@@ -130,7 +130,7 @@ class Batcher:
         return taken
 
     def _answer(self, served: Served, jobs: list[Job]) -> None:
-        """Answer questions of one ``way``; where that fails, each half alone, down to the one that is at fault."""
+        """Answer jobs that differ in their texts alone; if that fails, each half, down to the one that is at fault."""
         texts = [text for job in jobs for text in job.question.texts]
         try:
             rows = iter(served.answer(jobs[0].question._replace(texts=texts), self.batch_size))

@@ -25,7 +25,7 @@ NO_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0x
 
 
 class Connection(H11Protocol):
-    """uvicorn's, which ends after ``WAIT`` seconds without a whole request, or in which nobody reads the answer."""
+    """uvicorn's connection; it ends after ``WAIT`` seconds without a whole request, or if nobody reads the answer."""
 
     deadline: asyncio.TimerHandle | None = None
 
@@ -67,7 +67,7 @@ def take_no_more(listening: socket.socket) -> None:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's, which answers all connections before it ends; ``ending`` is called when no more will come."""
+    """uvicorn's server; it answers all connections before it ends, and calls ``ending`` when no more will come."""
 
     def __init__(self, app: ASGIApp, ending: Callable[[], None]):
         options: Any = dict.fromkeys(("access_log", "server_header", "proxy_headers"), False)

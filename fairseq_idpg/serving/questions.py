@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from preprocess.readers import distinct
 
 from ..errors import InputError
-from ..inference.files import Text, check_filled, of_value, row
+from ..inference.files import Text, of_value, row
 from ..inference.many import ManyTasks
 from ..inference.predictor import BadTexts, Predictor
 from ..inference.prompts import check_has_rows, has_rows
@@ -23,11 +23,6 @@ class Question(NamedTuple):
     tasks: tuple[str, ...] | None = None  # names of those that answer; None for all
     prompts: bool = False  # give the prompt rows that each text gets, each with its layer and its nearest words
     words: int = WORDS
-
-    @property
-    def way(self) -> tuple[Any, ...]:
-        """Equal for questions whose texts can be answered together."""
-        return self[1:]
 
 
 def are_names(value: Any) -> bool:
@@ -68,7 +63,6 @@ def read_question(body: bytes, most_texts: int) -> Question:
     for number, value in enumerate(texts):
         try:
             texts[number] = of_value(value)
-            check_filled(texts[number])
         except ValueError as error:
             texts[number] = InputError(str(error))
     if names is not None:
@@ -91,8 +85,8 @@ class Served:
         tasks = []
         for name, task in self.tasks.items():
             # A model of EFL reads pairs, and sentences too, which it answers by the task's own classes.
-            efl = task.description
-            kinds = [*(["sentence"] if efl or not task.record.pairs else []), *(["pair"] if task.record.pairs else [])]
+            efl, pairs = task.description, task.record.pairs
+            kinds = [kind for kind, reads in (("sentence", efl or not pairs), ("pair", pairs)) if reads]
             labels = (efl.labels if efl else task.labels) or None
             tasks.append({"task": name, "labels": labels, "reads": kinds, "prompts": has_rows(task.model)})
         return tasks
@@ -115,12 +109,13 @@ class Served:
         """Return a row for each text; ``{"error": ...}`` stands for a text that cannot be read."""
         names = {"tasks": self.asked(question)} if isinstance(self.model, ManyTasks) else {}
         options: Any = {"prompts": question.prompts, "words": question.words, **names}
+        # Rows are empty until their texts have answers. Texts that cannot be read get errors; the rest is asked again.
         rows: list[Row] = [{"error": str(text)} if isinstance(text, InputError) else {} for text in question.texts]
         while left := [number for number, found in enumerate(rows) if not found]:
             texts: Any = [question.texts[number] for number in left]
             try:
                 answers: Any = self.model.predict(texts, batch_size=batch_size, **options)
-            except BadTexts as error:  # each kind of fault is told of all texts at once
+            except BadTexts as error:
                 for number, reason in error.reasons.items():
                     rows[left[number]] = {"error": reason}
                 continue

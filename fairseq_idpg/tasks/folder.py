@@ -161,7 +161,8 @@ class LabelOrder:
         """Raise InputError unless the label dictionary holds as many classes as --num-classes says."""
         names, file = class_names(self.dictionary), os.path.join(self.data, "label", "dict.txt")
         if len(names) != self.num_classes:
-            problem = f"{file} has one label: prepare examples of two classes or more, or scores with --regression"
+            has = "one label" if names else "no labels"
+            problem = f"{file} has {has}: prepare examples of two classes or more, or scores with --regression"
             if len(names) > 1:
                 has = f"{file}, which has {len(names)} labels ({', '.join(names[:5])})"
                 problem = f"--num-classes {self.num_classes} disagrees with {has}: give --num-classes {len(names)}"

@@ -59,19 +59,24 @@ def test_a_text_that_looks_quoted_as_in_csv_is_told_of(layout, content, number, 
 
 
 @pytest.mark.parametrize("layout, content", READ)
-def test_layouts(layout, content, tmp_path):
+def test_layouts(layout, content, tmp_path, monkeypatch):
     (tmp_path / "x").write_bytes(content)
     (tmp_path / "x.gz").write_bytes(gzip.compress(content))
-    assert texts_of(tmp_path / "x", layout) == texts_of(tmp_path / "x.gz", layout) == READ[layout, content]
+    with open(tmp_path / "x") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        for path in (tmp_path / "x", tmp_path / "x.gz", "-"):
+            assert texts_of(path, layout) == READ[layout, content]
 
 
 @pytest.mark.parametrize("layout, content", REFUSED)
-def test_bad_lines_are_named(layout, content, tmp_path):
-    path = tmp_path / "x"
+def test_bad_lines_are_named(layout, content, tmp_path, monkeypatch):
+    path, number = tmp_path / "x", REFUSED[layout, content]
     path.write_bytes(content)
-    number = REFUSED[layout, content]
-    with pytest.raises(InputError, match=f"{path} line {number}:? " if number else str(path)):
-        texts_of(path, layout)
+    with open(path) as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        for given, name in ((path, path), ("-", "standard input")):
+            with pytest.raises(InputError, match=f"{name} line {number}:? " if number else str(name)):
+                texts_of(given, layout)
 
 
 def test_long_texts_are_read_a_few_at_a_time(tmp_path):

@@ -52,7 +52,7 @@ def test_what_the_model_refuses(one):
 def test_bad_texts_are_told_and_the_others_answered(one):
     first, empty, number, pair, last, long = predict(one, ["red", " ", 3, ["a", "b"], "cat", "b " * 99])
     assert [first, last] == predict(one, ["red", "cat"])
-    assert empty == {"error": "the sentence is empty"} and "not a string" in number["error"]
+    assert empty == {"error": "the sentence is empty: give text"} and "not a string" in number["error"]
     assert "pair" in pair["error"] and "197 tokens" in long["error"]
 
 

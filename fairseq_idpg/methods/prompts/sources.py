@@ -36,10 +36,10 @@ def source_paths(text: str | None) -> list[str]:
 
 
 def named_sources(cfg: Any) -> list[str]:
-    """Return the paths of --source-prompts; InputError if it is empty."""
+    """Return the paths of --source-prompts; raise InputError where it is empty."""
     paths = source_paths(cfg.source_prompts)
     if not paths:
-        raise InputError(f"--method {cfg.method} starts from other prompts: give them, --source-prompts A.pt,B.pt")
+        raise InputError(f"--method {cfg.method} starts from prompts of other tasks: give --source-prompts A.pt,B.pt")
     return paths
 
 

@@ -42,14 +42,15 @@ evidence/k1000 0 54 36 0 4bc3ca052d16 | evidence/length 0 54 36 0 764a254d2bb9
 evidence/position 0 96 64 0 22ea3b419ad6 | evidence/sharing 0 36 24 0 2983400863c0
 evidence/tests 0 450 300 0 bebafc231a1d | evidence/tests-k500 0 630 180 0 9c1c7107883b
 evidence/tests-more 0 855 570 0 bf912f76563a | figure7 10 3200 0 0 3d5765858513 | figure9 0 4000 0 0 e4865ed4f177
-glue 0 108 0 0 deb9ea272636 | idspam/figure2 0 1410 0 0 c323ab63ff83 | idspam/table11 0 72 0 72 20a30ba9e131 | idspam/table14 0 6 0 0 94b7e36e6b29
+glue 0 108 0 0 deb9ea272636 | idspam/figure2 0 1410 0 0 c323ab63ff83
+idspam/table11 0 72 0 72 20a30ba9e131 | idspam/table14 0 6 0 0 94b7e36e6b29
 idspam/table15 0 72 0 0 973ec65d9484 | idspam/table2-base 0 666 0 0 c9b1d69a656c
 idspam/table2 0 666 0 0 b29997f92467 | idspam/table3 0 90 0 0 24fd71119292 | idspam/table4 0 360 0 0 5f757a8dc2d8
 idspam/table5 0 360 0 0 b5e480180089 | idspam/table6 0 444 0 0 056dc9abc141 | methods-long 0 10 0 0 5a40e42fb751
 methods 0 290 0 0 f7298c8be2f1 | short 0 180 0 0 83e5e7c4e4c1 | slides/composition 0 30 0 0 3aa4622a7792
 slides/parallel 0 30 0 0 336f7ad0dc7e | slides/places 0 42 0 0 1a476a412968 | smoke 0 12 0 0 928b8a38b4d4
 table1 0 2300 0 0 7cc0eb939efe | table3 0 4650 0 0 97f1b067e9ce | table6 0 3600 0 0 bcc7a80f8e1e
-table7 0 800 0 0 a83c1e5c9482
+table7 0 800 0 0 a83c1e5c9482 | topics 0 12 0 0 5550d9b97e41
 """
 ONE = r"(\S+) (\d+) (\d+) (\d+) (\d+) (\w+)"
 PLANS = {name: [*map(int, counts), digest] for name, *counts, digest in re.findall(ONE, PLANNED)}
@@ -63,7 +64,7 @@ def read(name):
 def files(tmp_path_factory):
     """Every path of the sweeps exists, and counts by its name."""
     place = tmp_path_factory.mktemp("files")
-    for task in (*TASKS, "MRPC-accuracy"):
+    for task in (*TASKS, "MRPC-accuracy", "topics"):
         for parent in ("data", "data/short", "data/tests", "efl"):
             (place / parent / f"{task}-bin").mkdir(parents=True)
     (place / "quickstart" / "reviews-bin").mkdir(parents=True)

@@ -113,10 +113,10 @@ def named_files(place: Path) -> None:
     """Puts what the pages name into ``place``: the project's scripts, empty folders and files, published records."""
     for name in ("run_scripts", "benchmarks"):
         (place / name).symlink_to(ROOT / name)
-    for task in TASKS.values():
+    for task in (*TASKS, "topics"):
         for parent in ("data", "data/short", "efl"):
-            (place / parent / f"{task.name}-bin").mkdir(parents=True)
-    for task in ("RTE", "CR"):
+            (place / parent / f"{task}-bin").mkdir(parents=True)
+    for task in ("RTE", "CR", "topics"):
         write_folder(place / "data" / f"{task}-bin", splits={"train": 2100, "valid": 3})
     (place / "quickstart" / "reviews-bin").mkdir(parents=True)
     write_backbone(place / "quickstart" / "backbone" / "model.pt")

@@ -116,7 +116,7 @@ def test_readme(quickstart, tmp_path):
     assert re.search(r"^\d+ tests collected", tests, re.MULTILINE)
     assert re.search(r"train +40 ", own_data)
     assert "method m-idpg-phm: " in train
-    assert re.search(r'"valid_accuracy": "[\d.]+"', validate)
+    assert re.search(r'"test_accuracy": "[\d.]+"', validate)
     assert re.search(r"^label\tprobability\tsentence\n\S+\t0\.\d+\tA film to remember\.$", sentence, re.MULTILINE)
     assert re.match(r"http://127\.0\.0\.1:\d+ answers for mine; Ctrl-C ends it\n", served)
     assert re.search(r'{"predictions":\[{"label":"[^"]+","probability":0.*"sentence":"A film to remember\."}]}', asked)

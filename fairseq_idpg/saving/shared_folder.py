@@ -101,7 +101,7 @@ def _read_both(folder: Path, what: str) -> tuple[dict[str, Any], dict[str, Tenso
     held = ONNX if (folder / ONNX).is_file() else TENSORS
     for name in (CONFIG, held):
         if not (folder / name).is_file():
-            raise InputError(f"{what} is a folder without {name}: give a checkpoint, or a folder to share")
+            raise InputError(f"{what} is a folder without {name}: give a checkpoint in it, or a folder to share")
     name, tensors = CONFIG, {}
     try:
         with open(folder / CONFIG, encoding="utf-8") as file:
@@ -189,7 +189,8 @@ def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int
         "## Use it",
         *(f"```{language}\n{line}\n```" for language, line in use_lines(name, bool(record.pairs)).items()),
         f"The backbone is looked for where it was, and as `{cell(backbone['name'])}` beside this folder; else "
-        '`backbone="NEW/model.pt"` or `--backbone NEW/model.pt` says where it is. Any other is refused.',
+        '`backbone="NEW/model.pt"` or `--backbone NEW/model.pt` says where it is. Any other is refused. '
+        '`vocab="DIR"` or `--vocab DIR` says where its tokenizer is.',
         *(["## Scores", table([["split", "score", "value"], *shown_scores])] if scores else []),
         "## What was trained",
         table([["", ""], *map(list, facts.items())]),

@@ -172,7 +172,7 @@ def fit(cfg: Any, split: str, lengths: Lengths, prompt_length: int, rows: int, w
     if len(too_long) and (method == "none" or only and split not in only.split(",")):
         remedy = "--shorten-method truncate" if method == "none" else f"--shorten-data-split-list {only},{split}"
         raise InputError(
-            f"{len(too_long)} examples of split {split} are too long: the first, line {too_long[0] + 1}, has "
+            f"{len(too_long)} examples of split {split} are too long: the first, number {too_long[0] + 1}, has "
             f"{together[too_long[0]]} tokens, and --max-positions {cfg.max_positions} with --prompt-length "
             f"{prompt_length} leaves room for {room}: give {remedy} (predict: --truncate) or {SHORTER}"
         )

@@ -90,9 +90,10 @@ class KeptOptions:
         theirs = {name: value for name, value in as_options(state.get("fixed")).items() if name not in unread}
         differing = differences(theirs, self.fixed) if self.resumes else []
         if differing:
+            # another method has other options
+            told = [each for each in differing if each.startswith("--method ")] or differing
             raise InputError(
-                f"the checkpoint to go on from was trained with {'; '.join(differing)}: give the same, or another "
-                "--save-dir"
+                f"the checkpoint to go on from was trained with {'; '.join(told)}: give the same, or another --save-dir"
             )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

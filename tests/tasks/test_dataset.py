@@ -127,7 +127,7 @@ def test_room_is_reserved_to_the_last_token(folders):
     assert make_task(folders[True], max_positions=longest).load_dataset("train").sizes.max() == longest
     too_long = np.flatnonzero(task.load_dataset("train").sizes == longest)
     # 4 special tokens and the prompt's 5
-    lengths = f"line {too_long[0] + 1}, has {longest - 9} tokens, .* leaves room for {longest - 10}: "
+    lengths = f"number {too_long[0] + 1}, has {longest - 9} tokens, .* leaves room for {longest - 10}: "
     with pytest.raises(InputError, match=f"^{len(too_long)} examples of split train are too long: .*{lengths}"):
         make_task(folders[True], max_positions=longest - 1).load_dataset("train")
 

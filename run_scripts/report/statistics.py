@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from preprocess.errors import InputError
+
 from ..run.records import unpacked_classes
 from .choice import DIGITS, RowScores
-from .records import Run
+from .records import Run, cell_label
 from .render import signed
 
 LEVEL = 0.05  # of significance
@@ -30,7 +32,7 @@ OVER = {
 }
 UNITS: dict[str, Callable[[Pair], Any]] = {"tasks": itemgetter(0), "seeds": itemgetter(1)}
 WITH_INTERVAL = ("seeds", "seeds-of-tasks", "examples")  # the units of which intervals are printed
-DRAWS = 2000  # of the bootstrap
+DRAWS, AT_ONCE = 2000, 100  # of the bootstrap; those in memory
 
 
 def test_of(test: str, over: str) -> str:
@@ -77,11 +79,8 @@ def compare_rows(one: RowScores, other: RowScores, test: str = "t", over: str = 
     )
     pairs = sorted(ours.keys() & theirs.keys())
     if over == "examples":
-        tables = [
-            [right for pair in of_task if (right := rightness(ours[pair], theirs[pair])) is not None]
-            for _, of_task in groupby(pairs, itemgetter(0))
-        ]
-        return bootstrap([np.array(table) for table in tables if table])
+        of_tasks = [list(of_task) for _, of_task in groupby(pairs, itemgetter(0))]
+        return bootstrap([np.array([rightness(ours[pair], theirs[pair]) for pair in of_task]) for of_task in of_tasks])
     found = {pair: ours[pair]["test"] - theirs[pair]["test"] for pair in pairs}
     if over == "seeds-of-tasks":
         return within_tasks([[found[pair] for pair in of_task] for _, of_task in groupby(pairs, itemgetter(0))])
@@ -144,22 +143,35 @@ def bootstrap(tables: Sequence[np.ndarray]) -> Comparison:
         return Comparison(math.nan, math.nan, 0)
     generator, drawn = np.random.default_rng(1), np.zeros(DRAWS)
     for table in tables:
-        lines, columns = (generator.multinomial(size, np.full(size, 1 / size), DRAWS) / size for size in table.shape)
-        drawn += 100 / len(tables) * ((lines @ table) * columns).sum(1)
+        seeds, examples = table.shape
+        lines = generator.multinomial(seeds, np.full(seeds, 1 / seeds), DRAWS) / seeds
+        for start in range(0, DRAWS, AT_ONCE):
+            columns = generator.multinomial(examples, np.full(examples, 1 / examples), AT_ONCE) / examples
+            means = ((lines[start : start + AT_ONCE] @ table) * columns).sum(1)
+            drawn[start : start + AT_ONCE] += 100 / len(tables) * means
     low, high = np.quantile(drawn, (LEVEL / 2, 1 - LEVEL / 2))
     tail = (1 + min(np.sum(drawn <= 0), np.sum(drawn >= 0))) / (1 + DRAWS)
     difference = 100 * mean(float(table.mean()) for table in tables)
     return Comparison(difference, min(1.0, 2 * float(tail)), sum(map(len, tables)), (float(low), float(high)))
 
 
-def rightness(one: Run, other: Run) -> np.ndarray | None:
-    """Return for each test example 1 where only ``one`` is right, -1 where only ``other`` is; None without classes."""
-    if not (one.get("test_classes") and other.get("test_classes")):
-        return None
-    (ours, targets), (theirs, same) = (unpacked_classes(run["test_classes"]) for run in (one, other))
-    if not np.array_equal(targets, same):
-        return None
-    return (ours == targets).astype(float) - (theirs == targets)
+def rightness(one: Run, other: Run) -> np.ndarray:
+    """Return for each test example 1 where only ``one`` is right, and -1 where only ``other`` is.
+
+    Raise InputError where the metric is not accuracy, a record lacks its classes, or the examples differ.
+    """
+    silent = [run for run in (one, other) if not run.get("test_classes")]
+    if one["metric"] != "accuracy":
+        problem = f"has the metric {one['metric']}: give --tasks with accuracy alone"
+    elif silent:
+        problem = "has no classes: report the FILE of python -m run_scripts.publish RESULTS --out FILE"
+    else:
+        (ours, targets), (theirs, same) = (unpacked_classes(run["test_classes"]) for run in (one, other))
+        if np.array_equal(targets, same):
+            return (ours == targets).astype(float) - (theirs == targets)
+        problem = f"has other test examples than run {other['run']}: report runs on one test set"
+    run = (silent or [one])[0]
+    raise InputError(f"--significance-over examples: run {run['run']}, {cell_label(run)}, {problem}")
 
 
 def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:

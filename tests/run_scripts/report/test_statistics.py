@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from preprocess.errors import InputError
 from run_scripts.report import statistics
 from run_scripts.report.choice import Scope
 from run_scripts.report.statistics import Comparison, bootstrap, compare_rows, correct, within_tasks
@@ -72,7 +73,17 @@ def test_the_bootstrap_of_examples_is_scipys():
     expected = stats.bootstrap((difference,), np.mean, method="percentile", random_state=2).confidence_interval
     assert found.difference == pytest.approx(100 * difference.mean()) and found.n == 1
     assert found.interval == pytest.approx([100 * end for end in expected], abs=0.5)
-    assert compare_rows(one, Scope([made.run("a", "CR")]).rows("row")["a"], over="examples").n == 0
+    without = made.run("a", "CR")
+    others = {
+        "has no classes: report the FILE of .*publish": without,
+        "other test examples": {**runs[0], "test_classes": packed_classes(ours, 2 - targets)},
+    }
+    for reason, run in others.items():
+        with pytest.raises(InputError, match=reason):
+            compare_rows(one, Scope([run]).rows("row")["a"], over="examples")
+    scores = Scope([made.run("a", "STS-B")]).rows("row")["a"]
+    with pytest.raises(InputError, match="has the metric pearson_and_spearman"):
+        compare_rows(scores, scores, over="examples")
 
 
 def test_how_often_intervals_hold_the_truth(monkeypatch):

@@ -1,5 +1,6 @@
 """Predictions for every example of a split of a binarized folder."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from operator import itemgetter
@@ -132,6 +133,7 @@ def questions_of(task: Any, split: str) -> Questions:
 @torch.no_grad()
 def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> SplitPredictions:
     """Run a loaded model over a split, in batches of similar length; raise InputError unless all is finite."""
+    warnings.filterwarnings("ignore", "'pin_memory'")  # fairseq asks torch for it, also where there is no GPU
     dataset = task.load_dataset(split, need_labels=False)
     head = task.cfg.classification_head_name
     task.begin_valid_epoch(0, model)

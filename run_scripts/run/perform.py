@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -233,12 +232,10 @@ def numbered(found: SplitPredictions, questions: Questions | None = None) -> tup
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence messages that the training has printed before: of loggers, and of torch where there is no GPU."""
+    """Silence messages of loggers, which the training has printed before."""
     logging.disable(logging.INFO)
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "'pin_memory'")
-            yield
+        yield
     finally:
         logging.disable(logging.NOTSET)
 

@@ -94,11 +94,11 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     batcher = Batcher(lambda: Served(open_model(args)), *limits, metrics.answered)
     hosts = allowed_hosts(bound, args.host, args.allowed_host)
     app = build_app(batcher, metrics, args.max_bytes, args.max_texts, hosts)
-    server = HttpServer(app, batcher.hurry)
+    server, url = HttpServer(app, batcher.hurry), url_of(bound)  # which a closed socket does not say
 
     def opened() -> None:
         names = batcher.served.tasks if batcher.served else ()
-        print(f"{url_of(bound)} answers for {', '.join(map(shown, names))}; Ctrl-C ends it", flush=True)
+        print(f"{url} answers for {', '.join(map(shown, names))}; Ctrl-C ends it", flush=True)
 
     def ended() -> None:
         server.should_exit = True

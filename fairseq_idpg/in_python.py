@@ -240,7 +240,8 @@ def run(data: Path, settings: dict[str, Any], target: torch.device, progress: bo
     """``fairseq-train`` with these options, in this process."""
 
     def refuse(message: str) -> None:  # where argparse would end the process
-        name, _, problem = message.removeprefix("argument --").partition(": ")
+        given, _, problem = message.removeprefix("argument --").partition(": ")
+        name = given.partition("/")[0]  # of several: --max-valid-steps/--nval
         raise refused(name.replace("-", "_"), f"is refused ({problem}): give another value")
 
     words = [str(data)]

@@ -372,9 +372,13 @@ def take_runs(
         check_row("--rows", name, dict.fromkeys([*printed, *(run["row"] for run in there)]))
     if not done:
         name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
+        finished = list(filter(has_finished, results.runs))
+        tasks = ", ".join(dict.fromkeys(run["task"] for run in finished))
+        kinds = ", ".join(f"K = {k}" if k else "full" for k in sorted({run["k"] or 0 for run in finished}))
+        held = f"its finished runs are of {tasks} ({kinds}): choose" if finished else "none of its runs has finished"
         raise InputError(
-            f"{results.place} holds no finished {name} for this{choice.with_options}: "
-            f"python -m run_scripts.report {results.place} lists all runs, for other --tasks, --k or --table"
+            f"{results.place} holds no finished {name} for this{choice.with_options}; {held} "
+            f"(python -m run_scripts.report {results.place} lists them)"
         )
     prompted = {run["row"] for run in results.runs if is_prompted(run)}
     failed = [run for run in there if not has_finished(run) and choice.accepts(run, run["row"] in prompted)]

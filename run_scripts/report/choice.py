@@ -368,17 +368,18 @@ def take_runs(
     ks = (choice.k,) if ks is None else ks
     there = [run for run in results.runs if wants(run) and run["k"] in ks]
     done = [run for run in there if has_finished(run) and choice.accepts(run)]
-    for name in choice.rows if there else ():
-        check_row("--rows", name, dict.fromkeys([*printed, *(run["row"] for run in there)]))
+    if there:
+        # Raises InputError for an unknown name of --rows.
+        choice.pick([*printed, *(run["row"] for run in there)])
     if not done:
         name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
         finished = list(filter(has_finished, results.runs))
         tasks = ", ".join(dict.fromkeys(run["task"] for run in finished))
         kinds = ", ".join(f"K = {k}" if k else "full" for k in sorted({run["k"] or 0 for run in finished}))
-        held = f"its finished runs are of {tasks} ({kinds}): choose" if finished else "none of its runs has finished"
+        others = f"choose from its runs on {tasks} ({kinds})" if finished else "finish its runs"
         raise InputError(
-            f"{results.place} holds no finished {name} for this{choice.with_options}; {held} "
-            f"(python -m run_scripts.report {results.place} lists them)"
+            f"{results.place} holds no finished {name} for this{choice.with_options}: {others}, "
+            f"which python -m run_scripts.report {results.place} lists"
         )
     prompted = {run["row"] for run in results.runs if is_prompted(run)}
     failed = [run for run in there if not has_finished(run) and choice.accepts(run, run["row"] in prompted)]

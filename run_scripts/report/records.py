@@ -77,6 +77,7 @@ def damaged_key(run: Run) -> str | None:
                 return key
         except (AttributeError, LookupError, TypeError, ValueError):
             return key
+    # Own data is known by its records alone, so the first one of a task tells what it is.
     if run.get("pairs") is not None and run.get("metric") is not None:
         KNOWN.setdefault(run["task"], own_task(run["task"], run["pairs"], run["metric"]))
     known, scores = KNOWN.get(run["task"]), run.get("scores") or {}

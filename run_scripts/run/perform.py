@@ -51,7 +51,7 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
     run, results = experiment.run, results.absolute()
     folder = run_folder(results, run)
     with held(folder, wait=True, inherit=True):
-        record = finished(results, run)
+        record = finished_record(results, run)
         if record is None:
             write_text(folder / EXPERIMENT, experiment.to_json())
             record = make_record(experiment, run, results, echo)
@@ -77,7 +77,7 @@ def unanswered(record: Record, experiment: Experiment) -> list[tuple[str, str]]:
     return [(task, data) for task, data in others if known.get(task, {}).get("data") != folder_digest(data, vectors)]
 
 
-def finished(results: Path, run: str, experiment: Experiment | None = None) -> Record | None:
+def finished_record(results: Path, run: str, experiment: Experiment | None = None) -> Record | None:
     """Return the record of a run if it is done, with the other tasks of an ``experiment`` too."""
     path = run_folder(results, run) / RECORD
     if not path.exists():

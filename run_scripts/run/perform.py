@@ -91,7 +91,9 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
     folder, cache = run_folder(results, run), cache_of(experiment, results)
     best, log = folder / BEST_CHECKPOINT, folder / LOG
     splits = splits_of(experiment, results / "data")
-    check_source(experiment, folder)
+    if experiment.source_run:
+        again = "remove its folder and the line of that run, and the sweep makes it again"
+        check_whole(source_checkpoint(experiment, folder), f"{experiment} starts from it: {again}")
     command = training_command(experiment, splits, folder, cache)
     train(command, log, echo)  # a training that had ended makes no further update
     check_whole(best, f"remove it and {LAST_CHECKPOINT}, and the same command trains this run from its start")
@@ -109,13 +111,6 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
         "status": "done",
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-
-
-def check_source(experiment: Experiment, folder: Path) -> None:
-    """Raise InputError where the run to start from has left no whole checkpoint."""
-    if experiment.source_run:
-        again = "remove its folder and the line of that run, and the sweep makes it again"
-        check_whole(source_checkpoint(experiment, folder), f"{experiment} starts from it: {again}")
 
 
 def described(experiment: Experiment, run: str) -> Record:

@@ -264,6 +264,7 @@ class Stage:
         return self.failed
 
     def _start(self) -> None:
+        """Start jobs until the queue is empty or the cluster takes no more."""
         while self.queue:
             run, attempt = self.queue[0]
             request = Request(run, self.runs[run], self.results, self.keep_whole_models)

@@ -64,7 +64,7 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
                 starts: dict[str, Any] = {f"init_{part}_from": checkpoint for part in sweep.supplementary.keep}
                 run = replace(run, backbone=checkpoint, **starts)
             others = {other: folder_of(data, other) for other in (sweep.eval_tasks or {}).get(task, [])}
-            run = with_others(run, "eval_tasks", others).absolute()
+            run = with_others(run, "eval_tasks", others).absolute()  # the folders of other tasks too
             run = replace(run, position=run.best_position if place.downstream == "best" else place.downstream)
             run = with_few_shot_input(run)
             for lr, seed in product([*(row.lrs or sweep.lrs or learning_rates(run)), *beyond(sweep, row)], sweep.seeds):

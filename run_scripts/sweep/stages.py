@@ -37,7 +37,7 @@ def run(
     for experiment in of_each_split([*second, *continued(second, sweep.eval_k)]):
         splits_of(experiment, results / "data")
     if first:
-        stage = Stage(by_run(first.values()), results / "supplementary", cluster, True)
+        stage = Stage(by_run(first.values()), results / "supplementary", cluster, keep_whole_models=True)
         failed = stage.finish()
         if failed or stage.diverged:
             raise InputError(

@@ -240,8 +240,8 @@ def run(data: Path, settings: dict[str, Any], target: torch.device, progress: bo
     """``fairseq-train`` with these options, in this process."""
 
     def refuse(message: str) -> None:  # where argparse would end the process
-        name, _, problem = message.removeprefix("argument --").partition(": ")
-        raise refused(name.replace("-", "_"), f"is refused ({problem}): give another value")
+        names, _, problem = message.removeprefix("argument --").partition(": ")  # such as max-valid-steps/--nval
+        raise refused(names.partition("/")[0].replace("-", "_"), f"is refused ({problem}): give another value")
 
     words = [str(data)]
     for name, value in settings.items():

@@ -1,12 +1,12 @@
-"""Records of runs for others: what each run was and what came of it, and nothing of the machine that it ran on.
+"""Write the records of runs for others: what each run was and what came of it, and nothing of its machine.
 
     python -m run_scripts.publish results/short --out run_scripts/results/short.jsonl
 
-FILE has a line of JSON for each run, and python -m run_scripts.report FILE reads it like the folder of a sweep. It has
-the predicted and true class of each test example, but no scores predicted, commands, logs, data or checkpoints, and of
-paths the last two parts. Runs that only FILE has stay, and
-so do those that have finished there and failed in RESULTS. So it may be written while a sweep is at work, and from
-several folders.
+FILE gets a line of JSON for each run, and python -m run_scripts.report FILE reads it like the folder of a sweep. A line
+has the predicted and true class of each test example, but no scores predicted, commands, logs, data or checkpoints. Of
+paths it has the last two parts. Runs of supplementary training are in RESULTS/supplementary: publish that folder too.
+FILE keeps runs that RESULTS lacks, and those that finished in FILE and failed in RESULTS. So it can be written while a
+sweep is at work, and from several folders.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ DIGITS = 8  # of a score: enough for every report to say the same
 
 
 def published(run: Run) -> Run:
+    """Return the part of a record that is for others."""
     kept = [name for name in KEPT if run.get(name) is not None or (name in ALWAYS and name in run)]
     return {name: run[name] if name in EXACT else without_places(run[name]) for name in kept}
 
 
 def with_classes(run: Run, folder: Path) -> Run:
     """Return the run with the classes of its test examples, where it has left its predictions in the sweep's folder."""
-    path = folder / (run.get("predictions") or "none")
+    path = folder / (run.get("predictions") or "")  # without predictions, the folder, which is no file
     known = KNOWN[run["task"]]
     if known.regression or known.by_choice or not file_within(folder, path):
         return run
@@ -87,10 +88,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError(f"--out {args.out} exists, and a sweep keeps its runs under that name: name another")
     check_output(args.out, "--out")
     results = read_results(args.results)
-    lines = {run["run"]: run for run in read_records(args.out)}
+    lines = {run["run"]: run for run in read_records(args.out)}  # those that FILE has
     for run in (*results.runs, *results.continued, *results.supplementary):
-        if has_finished(run) or lines.get(run["run"], {}).get("status") != "done":
-            classes = lines.get(run["run"], {}).get("test_classes")  # stay where the predictions are gone
+        before = lines.get(run["run"], {})
+        if has_finished(run) or before.get("status") != "done":
+            classes = before.get("test_classes")  # stay where the predictions are gone
             lines[run["run"]] = published({"test_classes": classes, **with_classes(run, results.folder)})
     write_text(args.out, "".join(f"{json.dumps(run, separators=(',', ':'))}\n" for run in lines.values()))
     print(f"{args.out}: {len(lines)} runs", file=sys.stderr)

@@ -159,7 +159,7 @@ def test_a_folder_of_hugging_face(tmp_path, monkeypatch):
 ROWS = [[("red", "good"), ("blue",)], [("red", None)], Frame(words=["red"], label=["good"])]
 HELD_OUT = [1.5, [("red", "good", "bad")], [("red", "unknown")]]
 SLIPS = {"epochs": [0], "epoch": [3], "lr": ["fast"], "validation": HELD_OUT, "examples": ROWS}
-SLIPS |= {"backbone": ["nowhere"], "vocab": ["nowhere"], "max_epoch": [3]}
+SLIPS |= {"backbone": ["nowhere"], "vocab": ["nowhere"], "max_epoch": [3], "max_valid_steps": ["many"]}
 
 
 @pytest.mark.parametrize(("argument", "value"), [(name, value) for name in SLIPS for value in SLIPS[name]])

@@ -81,7 +81,8 @@ def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> Non
         if value is not None and value != getattr(args, name):
             raise InputError(
                 f"{flag_name(name)} is {getattr(args, name)} but the backbone {backbone.path} has {value}: give "
-                f"{flag_name(name)} {value} or another --arch or --backbone"
+                f"{flag_name(name)} {value}, another --backbone, or --arch roberta_idpg, which takes the backbone's "
+                "sizes (in the file of a sweep arch: roberta_idpg)"
             )
 
     rows, beside = len(backbone.weights[STACK + "embed_tokens.weight"]), Path(backbone.path).with_name("dict.txt")

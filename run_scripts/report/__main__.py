@@ -95,8 +95,8 @@ def refuse_useless(args: argparse.Namespace) -> None:
     }
     for option in sorted(works):
         if not works[option] and getattr(args, option) not in (None, False):
-            what = f"--{'table' if table else 'figure'} {table or figure}"
-            what = what if anything else "a command without --table and --figure"
+            neither = "a command without --table and --figure"
+            what = f"--table {table}" if table else f"--figure {figure}" if figure else neither
             what += " without --significance" * option.startswith("significance_")
             raise InputError(f"{flag_name(option)} means nothing to {what}: leave it out")
     if args.significance_test == "wilcoxon" and args.significance_over in ("seeds-of-tasks", "examples"):
@@ -141,7 +141,7 @@ def deliver(made: Table | Chart, args: argparse.Namespace) -> None:
         print(f"saved: {out}", file=sys.stderr)
         if args.format is None:
             return
-        out = None
+        out = None  # the numbers are printed
     form = args.format or SUFFIXES.get(out.suffix.lower() if out else "", "terminal")
     if form == "csv":
         print("\n".join([table.title, *table.notes]), file=sys.stderr)

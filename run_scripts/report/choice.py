@@ -368,14 +368,16 @@ def take_runs(
     ks = (choice.k,) if ks is None else ks
     there = [run for run in results.runs if wants(run) and run["k"] in ks]
     done = [run for run in there if has_finished(run) and choice.accepts(run)]
-    for name in choice.rows if there else ():
-        check_row("--rows", name, dict.fromkeys([*printed, *(run["row"] for run in there)]))
+    if there:
+        choice.pick([*printed, *(run["row"] for run in there)])  # refuses an unknown row of --rows
     if not done:
         name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
-        raise InputError(
-            f"{results.place} holds no finished {name} for this{choice.with_options}: "
-            f"python -m run_scripts.report {results.place} lists all runs, for other --tasks, --k or --table"
-        )
+        finished = list(filter(has_finished, results.runs))
+        tasks = ", ".join(dict.fromkeys(run["task"] for run in finished))
+        kinds = ", ".join(f"K = {k}" if k else "full" for k in sorted({run["k"] or 0 for run in finished}))
+        remedy = f"choose from its runs on {tasks} ({kinds})" if finished else "finish the sweep"
+        remedy += f"; python -m run_scripts.report {results.place} lists all runs"
+        raise InputError(f"{results.place} holds no finished {name} for this{choice.with_options}: {remedy}")
     prompted = {run["row"] for run in results.runs if is_prompted(run)}
     failed = [run for run in there if not has_finished(run) and choice.accepts(run, run["row"] in prompted)]
     done = settle(done, choice, results, {*DIMENSIONS}.difference(free))

@@ -25,8 +25,6 @@ SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
 POSITIONS = {SINGLE: (0, 1, 4), PAIRS: (0, 1, 2, 3, 4)}  # Figure 6
 PROMPT = ("position", "supplementary_position", "prompt_length")
 SPLITS = ("dev", "test")
-
-
 IDENTITY = ("status", "row", "task", "setting", "k", "selection", "lr", "seed")  # known of every run
 OUTCOME = (*SPLITS, "metric", "trainable", "backbone", *PROMPT)  # and of one that has finished
 NULLABLE = ("k", *PROMPT)
@@ -77,6 +75,7 @@ def damaged_key(run: Run) -> str | None:
                 return key
         except (AttributeError, LookupError, TypeError, ValueError):
             return key
+    # Own data is known by its records alone, so the first one of a task tells what it is.
     if run.get("pairs") is not None and run.get("metric") is not None:
         KNOWN.setdefault(run["task"], own_task(run["task"], run["pairs"], run["metric"]))
     known, scores = KNOWN.get(run["task"]), run.get("scores") or {}
@@ -127,8 +126,8 @@ def read_results(place: Path) -> Results:
             raise InputError(f"{path}: run {run['run']} has a damaged record, {problem}: repeat it or remove its line")
         backbone = run.get("backbone") or ""  # a run that failed may know the path alone, or neither
         known = backbone if isinstance(backbone, dict) else {"path": backbone, "sha256": ""}
-        kind = "supplementary" if run.get("supplementary") else "runs"
-        kinds["continued" if run.get("source_task") else kind].append({**run, "backbone": known})
+        kind = "continued" if run.get("source_task") else "supplementary" if run.get("supplementary") else "runs"
+        kinds[kind].append({**run, "backbone": known})
     if not kinds:
         raise InputError(f"{path} holds no runs: name the folder of a sweep that has run")
     return Results(place, **{kind: tuple(runs) for kind, runs in kinds.items()})

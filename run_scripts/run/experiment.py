@@ -266,8 +266,8 @@ def drawn(experiment: Experiment, source: DataFolder) -> tuple[int, int, int]:
 
 def of_each_split(experiments: Iterable[Experiment]) -> Iterable[Experiment]:
     """Return one experiment for each draw of examples to train and select on."""
-    seeds = ((each, each.seed if each.k else None) for each in experiments)
-    return {(each.data, each.k, each.dev_examples, each.selection, seed): each for each, seed in seeds}.values()
+    # Only few-shot runs draw by their seed.
+    return {(e.data, e.k, e.dev_examples, e.selection, e.k and e.seed): e for e in experiments}.values()
 
 
 def reports_on_its_choice(experiment: Experiment) -> bool:

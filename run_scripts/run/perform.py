@@ -50,7 +50,7 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
     run, results = experiment.run, results.absolute()
     folder = run_folder(results, run)
     with held(folder, wait=True, inherit=True):
-        record = finished(results, run)
+        record = finished_record(results, run)
         if record is None:
             write_text(folder / EXPERIMENT, experiment.to_json())
             record = make_record(experiment, run, results, echo)
@@ -76,7 +76,7 @@ def unanswered(record: Record, experiment: Experiment) -> list[tuple[str, str]]:
     return [(task, data) for task, data in others if known.get(task, {}).get("data") != folder_digest(data, vectors)]
 
 
-def finished(results: Path, run: str, experiment: Experiment | None = None) -> Record | None:
+def finished_record(results: Path, run: str, experiment: Experiment | None = None) -> Record | None:
     """Return the record of a run if it is done, with the other tasks of an ``experiment`` too."""
     path = run_folder(results, run) / RECORD
     if not path.exists():
@@ -90,7 +90,9 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
     folder, cache = run_folder(results, run), cache_of(experiment, results)
     best, log = folder / BEST_CHECKPOINT, folder / LOG
     splits = splits_of(experiment, results / "data")
-    check_source(experiment, folder)
+    if experiment.source_run:
+        again = "remove its folder and the line of that run, and the sweep makes it again"
+        check_whole(source_checkpoint(experiment, folder), f"{experiment} starts from it: {again}")
     command = training_command(experiment, splits, folder, cache)
     train(command, log, echo)  # a training that had ended makes no further update
     check_whole(best, f"remove it and {LAST_CHECKPOINT}, and the same command trains this run from its start")
@@ -108,13 +110,6 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
         "status": "done",
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-
-
-def check_source(experiment: Experiment, folder: Path) -> None:
-    """Raise InputError where the run to start from has left no whole checkpoint."""
-    if experiment.source_run:
-        again = "remove its folder and the line of that run, and the sweep makes it again"
-        check_whole(source_checkpoint(experiment, folder), f"{experiment} starts from it: {again}")
 
 
 def described(experiment: Experiment, run: str) -> Record:

@@ -62,7 +62,7 @@ def check(experiments: Iterable[Experiment]) -> None:
     wrong: dict[str, None] = {}
     try:
         experiments = list(experiments)
-        # Learning rates and seeds share one check; one backbone is held at a time.
+        # Runs that differ in rate, seed, K or source run share one check; one backbone is held at a time.
         distinct = dict.fromkeys(replace(each, lr=1.0, seed=1, k=None, source_run=None) for each in experiments)
         for experiment in sorted(distinct, key=lambda each: each.backbone):
             try:
@@ -76,8 +76,8 @@ def check(experiments: Iterable[Experiment]) -> None:
                     check_same_data(facts_of(folder), facts_of(other), path)
                 args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
                 check_arguments(args)
-                names: Any = Namespace(names=folder.label_names, data=folder.path)
-                check_scored(args, None if folder.regression else names)
+                labels: Any = Namespace(names=folder.label_names, data=folder.path)  # stands for a LabelOrder
+                check_scored(args, None if folder.regression else labels)
                 check_model(experiment, folder, args)
             except InputError as error:
                 wrong[str(error)] = None

@@ -80,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.slurm and args.cluster != "slurm":
         raise InputError("--slurm goes with --cluster slurm: leave it out")
     results = (args.results or Path("results") / name_of(args.config)).absolute()
+    # --eval-tasks A B is short for --set eval_tasks=[A,B]
     lists = [(key, getattr(args, key)) for key in ("eval_tasks", "eval_k")]
     sweep = read_sweep(args.config, [*(f"{key}=[{','.join(words)}]" for key, words in lists if words), *args.set])
     check_files(sweep)

@@ -22,7 +22,7 @@ from .. import PARENT, ROOT, module
 from ..report.records import has_finished
 from ..run.experiment import Experiment
 from ..run.fairseq_train import TORCHRUN, child_environment
-from ..run.perform import described, finished, perform, unanswered
+from ..run.perform import described, finished_record, perform, unanswered
 from ..run.records import DIVERGED, EXPERIMENT, FILE, Record, append_record, failure, read_records, run_folder
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ class Request(NamedTuple):
     def folder(self) -> Path:
         return run_folder(self.results, self.run)
 
-    def finished(self) -> Record | None:
+    def finished_record(self) -> Record | None:
         """Return the run's record, if it is done and has answered all of its other tasks."""
-        return finished(self.results, self.run, self.experiment)
+        return finished_record(self.results, self.run, self.experiment)
 
 
 class Local:
@@ -252,7 +252,7 @@ class Stage:
                 self._start()
                 for job in [job for job in self.running if job.done()]:
                     request, attempt = self.running.pop(job)
-                    self._end(request, attempt, request.finished() or job.record())
+                    self._end(request, attempt, request.finished_record() or job.record())
                 counts = f"{self.bar.n - self.failed} done, {len(self.running)} running, {self.failed} failed"
                 self.bar.set_description_str(counts, refresh=sys.stderr.isatty())
                 if self.running or self.queue:
@@ -264,10 +264,11 @@ class Stage:
         return self.failed
 
     def _start(self) -> None:
+        """Start jobs until the queue is empty or the cluster takes no more."""
         while self.queue:
             run, attempt = self.queue[0]
             request = Request(run, self.runs[run], self.results, self.keep_whole_models)
-            record = request.finished()  # by a job that outlived its sweep
+            record = request.finished_record()  # by a job that outlived its sweep
             job = None if record else self.cluster.start(request)
             if job is not None:
                 self.running[job] = request, attempt
@@ -292,6 +293,6 @@ class Stage:
             self.failed += not has_diverged(record)
             record = {**described(experiment, run), **record}
         # A run that is trained stays done, even if it could not answer another task.
-        append_record(self.results, finished(self.results, run) or record)
+        append_record(self.results, finished_record(self.results, run) or record)
         self.bar.write(f"{experiment}: {outcome}")
         self.bar.update()

@@ -50,7 +50,9 @@ def experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> list[Experiment
 
 def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Experiment]:
     for task, row, k, length in product(sweep.tasks, sweep.rows, sweep.k, sweep.prompt_lengths):
-        for place in (row.positions or sweep.positions) if task in (row.tasks or sweep.tasks) else ():
+        if task not in (row.tasks or sweep.tasks):
+            continue
+        for place in row.positions or sweep.positions:
             data = row.data or sweep.data
             basis = replace(_basis(sweep, row, length, task, data, sweep), metric=sweep.metrics.get(task)).absolute()
             if place.downstream in BETWEEN_SENTENCES and not basis.facts.pairs:
@@ -62,7 +64,7 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
                 starts: dict[str, Any] = {f"init_{part}_from": checkpoint for part in sweep.supplementary.keep}
                 run = replace(run, backbone=checkpoint, **starts)
             others = {other: folder_of(data, other) for other in (sweep.eval_tasks or {}).get(task, [])}
-            run = with_others(run, "eval_tasks", others).absolute()
+            run = with_others(run, "eval_tasks", others).absolute()  # the folders of other tasks too
             run = replace(run, position=run.best_position if place.downstream == "best" else place.downstream)
             run = with_few_shot_input(run)
             for lr, seed in product([*(row.lrs or sweep.lrs or learning_rates(run)), *beyond(sweep, row)], sweep.seeds):
@@ -82,8 +84,8 @@ def _basis(
     backbone = row.backbone or sweep.backbone
     run = Experiment(task, row.method, 0.0, 0, folder_of(data, task), backbone, sweep.arch, row.label)
     starts = {name: getattr(row, name) for name in STARTS}
-    length_of = {name: getattr(limits, name) for name in ("batch_size", "max_epoch", "max_update")}
-    return replace(run, **starts, **length_of, options=checked(flags(options)))
+    limited = {name: getattr(limits, name) for name in ("batch_size", "max_epoch", "max_update")}
+    return replace(run, **starts, **limited, options=checked(flags(options)))
 
 
 def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
@@ -120,9 +122,8 @@ class Rates(NamedTuple):
 
     first: list[Experiment]  # all learning rates with the seeds that choose
     later: list[Experiment]  # all learning rates with the other seeds: one rate of each cell is to be run
-    beyond: Sequence[
-        Experiment
-    ] = ()  # rates of lrs_beyond with the seeds that choose: one of a cell at most is to be run
+    # Rates of lrs_beyond with the seeds that choose: one of a cell at most is to be run.
+    beyond: Sequence[Experiment] = ()
 
 
 def beyond(sweep: Sweep, row: Row) -> list[float]:

@@ -11,7 +11,7 @@ from preprocess.errors import InputError, shown
 from ..report.records import has_finished
 from ..run.experiment import Experiment, continued, of_each_split, splits_of
 from ..run.fairseq_train import check_whole
-from ..run.perform import finished
+from ..run.perform import finished_record
 from ..run.records import BEST_CHECKPOINT, read_records, results_file, run_folder
 from .config import Sweep
 from .jobs import Cluster, Local, Slurm, Stage, missing
@@ -37,7 +37,7 @@ def run(
     for experiment in of_each_split([*second, *continued(second, sweep.eval_k)]):
         splits_of(experiment, results / "data")
     if first:
-        stage = Stage(by_run(first.values()), results / "supplementary", cluster, True)
+        stage = Stage(by_run(first.values()), results / "supplementary", cluster, keep_whole_models=True)
         failed = stage.finish()
         if failed or stage.diverged:
             raise InputError(
@@ -46,35 +46,33 @@ def run(
             )
         second = experiments(sweep, trained(first, results))
     keep_whole_models = sweep.keep_whole_models or bool(sweep.eval_k)
-    second, failed = finish_seeds(rates_of(sweep, second), results, cluster, keep_whole_models)
+    second, failed = make_seeds(rates_of(sweep, second), results, cluster, keep_whole_models)
     if sweep.eval_k:
         left = set(missing(by_run(second), results))
-        sources = [source for source in second if source.run not in left and finished(results, source.run)]
+        sources = [source for source in second if source.run not in left and finished_record(results, source.run)]
         print(f"{results}: models of {len(sources)} runs go on with other tasks", flush=True)
-        failed += finish(continued(sources, sweep.eval_k), results, cluster, sweep.keep_whole_models)
+        failed += make_runs(continued(sources, sweep.eval_k), results, cluster, sweep.keep_whole_models)
     return failed
 
 
-def finish_seeds(
-    rates: Rates, results: Path, cluster: Cluster, keep_whole_models: bool
-) -> tuple[list[Experiment], int]:
+def make_seeds(rates: Rates, results: Path, cluster: Cluster, keep_whole_models: bool) -> tuple[list[Experiment], int]:
     """Make the first seeds, then the others at the learning rates that these choose; return runs and failures."""
-    failed = finish(rates.first, results, cluster, keep_whole_models)
-    if further := beyond_ends(rates, results):
-        failed += finish(further, results, cluster, keep_whole_models)
+    failed = make_runs(rates.first, results, cluster, keep_whole_models)
+    if rates.beyond and (further := beyond_ends(rates, results)):
+        failed += make_runs(further, results, cluster, keep_whole_models)
         rates = rates._replace(first=[*rates.first, *further])
     later: list[Experiment] = []
     undecided = 0
     # Another seed may diverge at a chosen rate: then all are run at the next one.
     while rates.later and (chosen := with_chosen_rates(rates, results)) != (later, undecided):
         later, undecided = chosen
-        failed += finish(later, results, cluster, keep_whole_models) if later else 0
+        failed += make_runs(later, results, cluster, keep_whole_models) if later else 0
     if undecided:
         print(f"{results}: {undecided} rows of tasks have no learning rate for their other seeds", flush=True)
     return [*rates.first, *later], failed
 
 
-def finish(runs: Iterable[Experiment], results: Path, cluster: Cluster, keep_whole_models: bool) -> int:
+def make_runs(runs: Iterable[Experiment], results: Path, cluster: Cluster, keep_whole_models: bool) -> int:
     """Make runs; return the number of failed ones."""
     stage = Stage(by_run(runs), results, cluster, keep_whole_models)
     failed = stage.finish()
@@ -105,7 +103,7 @@ def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> No
     second = experiments(sweep, trained(first, results))
     rates = rates_of(sweep, second)
     show_missing(rates.first, results)
-    if further := beyond_ends(rates, results):
+    if rates.beyond and (further := beyond_ends(rates, results)):
         print("and then, beside the grid where its end is the best:")
         show_missing(further, results)
         rates = rates._replace(first=[*rates.first, *further])

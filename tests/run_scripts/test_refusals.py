@@ -22,7 +22,7 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"options": {**OPTIONS, "dropuot": 0}}, "--dropuot is unknown to fairseq-train: did you mean --dropout?"),
     ({"options": {**OPTIONS, "dropout": "much"}}, "--dropout"),
     ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),
-    ({"arch": "roberta_idpg_large", "options": WITHOUT_LAYERS}, "--encoder-layers is 24 but the backbone"),
+    ({"arch": "roberta_idpg_large", "options": WITHOUT_LAYERS}, "arch: roberta_idpg)"),
     # other tasks
     ({"eval_tasks": ["CR"]}, "eval_tasks CR"),
     # files and folders

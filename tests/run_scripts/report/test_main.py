@@ -39,6 +39,7 @@ REFUSED = [  # what is asked for, and the option, row or value that the one line
     (["--table", "1", "--significance", "efi"], "--significance efi: did you mean efl"),
     (["--figure", "7", "--position", "0"], "--position .*--figure 7"),
     (["--table", "1", "--out", "table.png"], "--out table.png"),
+    (["--table", "1", "--tasks", "MR"], r"--tasks MR: choose from its runs on CR, RTE \(full\)"),
 ]
 
 

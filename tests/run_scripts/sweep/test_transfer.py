@@ -10,7 +10,7 @@ from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 from run_scripts import train
 from run_scripts.run.experiment import Experiment, check_pair, folder_digest
-from run_scripts.run.perform import check_source
+from run_scripts.run.perform import make_record
 from run_scripts.sweep.__main__ import main as sweep
 from tests.folders import renamed, write_folder
 from tests.run_scripts import tiny
@@ -69,7 +69,7 @@ def test_few_examples_are_trained_on_from_what_the_first_task_left(swept):
     folder = swept[1] / "runs" / runs["m-idpg-phm"]["run"]
     experiment = replace(Experiment.from_json((folder / "experiment.json").read_text()), source_run="gone")
     with pytest.raises(InputError, match="runs/gone/checkpoint_best.pt is gone or damaged"):
-        check_source(experiment, folder)
+        make_record(experiment, "next", swept[1], echo=False)
 
 
 def test_a_task_that_is_named_later_is_answered_without_training(swept, data, tmp_path, capsys):

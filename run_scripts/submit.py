@@ -31,7 +31,7 @@ from preprocess.tasks import TASKS, Task
 from preprocess.writing import check_output, new_file
 
 from .report.choice import Choice, Score, add_choice_options, take_runs
-from .report.records import read_results
+from .report.records import cell_label, read_results
 from .report.scores import vote
 from .run.records import BEST_CHECKPOINT, run_folder
 
@@ -114,8 +114,10 @@ def find_part(sheet: Sheet, score: Score | None, results: Path, place: Path | No
     if score is None:
         return f"no finished run of {sheet.model_of}"
     checkpoints = [run_folder(results, run["run"]) / BEST_CHECKPOINT for run in score.runs]
-    for gone in (path for path in checkpoints if not path.is_file()):
-        return f"{gone} is not there: sweep again without its line in results.jsonl, with keep_whole_models: true"
+    for run, checkpoint in zip(score.runs, checkpoints):
+        if not checkpoint.is_file():
+            remedy = "remove its line from results.jsonl and sweep again, a whole model with keep_whole_models: true"
+            return f"{checkpoint} of {cell_label(run)}, seed {run['seed']} is not there: {remedy}"
     # The task's folder is where the runs had it; the other test sets lie beside it.
     trained_on, name = Path(score.runs[0]["data"]), sheet.data or sheet.model_of
     folder = trained_on if place is None and not sheet.data else (place or trained_on.parent) / f"{name}-bin"

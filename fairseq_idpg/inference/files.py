@@ -69,7 +69,7 @@ class StandardInput:
         self.given += 1
         return line + end
 
-    readline = read  # what ``Source`` calls behind a line without an end: nothing is left there
+    readline = read  # ``Source`` calls it after a line without an end, where nothing is left
 
 
 class TextFile:

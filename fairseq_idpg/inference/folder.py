@@ -133,11 +133,12 @@ def questions_of(task: Any, split: str) -> Questions:
 @torch.no_grad()
 def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> SplitPredictions:
     """Run a loaded model over a split, in batches of similar length; raise InputError unless all is finite."""
-    warnings.filterwarnings("ignore", "'pin_memory'")  # fairseq asks torch for it, also where there is no GPU
     dataset = task.load_dataset(split, need_labels=False)
     head = task.cfg.classification_head_name
     task.begin_valid_epoch(0, model)
-    batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "'pin_memory'")  # fairseq asks torch for it, also where there is no GPU
+        batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
     device = next(model.parameters()).device
     outputs: dict[int, np.ndarray] = {}  # by the number of the example
     targets: dict[int, float] = {}

@@ -149,7 +149,9 @@ def register_preset(
     for option, value in preset.defaults.items():
         kind = options[option].type
         if value is True or value and bool in (kind, *get_args(kind)):
-            raise ValueError(f"preset {name} turns {flag_name(option)} on for good: make it Filled[TrueFalse], 'true'")
+            raise ValueError(
+                f"preset {name} sets {flag_name(option)}, which no run can turn off: declare it Filled[TrueFalse]"
+            )
     PRESETS[name] = preset
 
 

@@ -187,7 +187,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         """Return fairseq's, with --total-batch-size and --max-tokens shared out among processes and --update-freq."""
         longest, most = int(dataset.num_tokens_vec(slice(None)).max(initial=0)), kwargs.get("max_tokens")
         if most is not None and longest > most:
-            raise InputError(f"--max-tokens {most} (or --max-tokens-valid): give {longest} (the longest text) or more")
+            raise InputError(f"--max-tokens (or --max-tokens-valid) {most} is below the longest text: give {longest}")
         trained = any(dataset is known for split, known in self.datasets.items() if split.startswith(TRAIN))
         if trained and not self.judges and self.cfg.total_batch_size is not None:
             total, processes = self.cfg.total_batch_size, kwargs.get("num_shards", 1)

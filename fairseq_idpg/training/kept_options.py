@@ -90,8 +90,10 @@ class KeptOptions:
         theirs = {name: value for name, value in as_options(state.get("fixed")).items() if name not in unread}
         differing = differences(theirs, self.fixed) if self.resumes else []
         if differing:
-            # another method has other options
-            told = [each for each in differing if each.startswith("--method ")] or differing
+            # options of another method are not told
+            another = theirs.get("--method") != self.fixed.get("--method")
+            own = tuple(f"{flag_name(name)} " for name in METHOD_OPTIONS) if another else ()
+            told = [each for each in differing if not each.startswith(own)]
             raise InputError(
                 f"the checkpoint to go on from was trained with {'; '.join(told)}: give the same, or another --save-dir"
             )

@@ -169,7 +169,7 @@ def rightness(one: Run, other: Run) -> np.ndarray:
         (ours, targets), (theirs, same) = (unpacked_classes(run["test_classes"]) for run in (one, other))
         if np.array_equal(targets, same):
             return (ours == targets).astype(float) - (theirs == targets)
-        problem = f"has other test examples than run {other['run']}: report runs on one test set"
+        problem = f"has other test examples than run {other['run']}: give --tasks or --rows of one test set"
     run = (silent or [one])[0]
     raise InputError(f"--significance-over examples: run {run['run']}, {cell_label(run)}, {problem}")
 

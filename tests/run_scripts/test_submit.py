@@ -250,7 +250,7 @@ def test_what_is_missing_is_named(refused, world, tmp_path):
     results = shutil.copytree(world.results, tmp_path / "of few")
     gone = results / "runs" / world.runs("WNLI")[1] / "checkpoint_best.pt"
     gone.unlink()
-    assert f"WNLI.tsv: {gone} is not there" in refused(results=results)
+    assert f"WNLI.tsv: {gone} of m-idpg-phm on WNLI, seed 2 is not there" in refused(results=results)
 
 
 def test_other_examples_questions_or_labels_than_the_benchmarks_are_refused(refused, world, tmp_path):

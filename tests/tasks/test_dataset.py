@@ -49,7 +49,7 @@ def test_no_example_is_longer_than_a_batch_may_be(folders, split):
     limits = {"max_tokens": longest, "max_positions": longest}  # as fairseq's trainer has it, the least of all
     batches = task.get_batch_iterator(dataset, **limits).next_epoch_itr(shuffle=False)
     assert sum(len(batch["id"]) for batch in batches) == len(dataset)
-    with pytest.raises(InputError, match=f"--max-tokens {longest - 1} .*give {longest} "):
+    with pytest.raises(InputError, match=f"--max-tokens-valid. {longest - 1} .*give {longest}$"):
         task.get_batch_iterator(dataset, max_tokens=longest - 1)
 
 

@@ -48,7 +48,7 @@ def published(run: Run) -> Run:
 
 def with_classes(run: Run, folder: Path) -> Run:
     """Return the run with the classes of its test examples, where it has left its predictions in the sweep's folder."""
-    path = folder / (run.get("predictions") or "")  # without predictions, the folder, which is no file
+    path = folder / (run.get("predictions") or "")  # no predictions: the folder itself
     known = KNOWN[run["task"]]
     if known.regression or known.by_choice or not file_within(folder, path):
         return run

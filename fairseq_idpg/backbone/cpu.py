@@ -206,6 +206,8 @@ class PackedLinear(nn.Linear):
             return super().forward(x)
         if not torch.is_grad_enabled():
             return packed_product(x, packed.weight, self.bias)
+        if self.weight.requires_grad:  # some optimizers, such as fairseq's, write where torch does not count it
+            PACKED.pop(self, None)
         if packed.transposed is None or any(parameter.requires_grad for parameter in self.parameters()):
             return super().forward(x)
         return _PackedLinear.apply(x, packed, self.bias)

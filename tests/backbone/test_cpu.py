@@ -161,7 +161,7 @@ def test_packed_products_and_their_gradients(monkeypatch):
 
 
 @needs_onednn
-@pytest.mark.parametrize("change", ["in place", "another tensor", "half"])
+@pytest.mark.parametrize("change", ["in place", "another tensor", "half", "trained"])
 def test_a_weight_that_changed_is_not_the_packed_one(change):
     layer = torch.nn.Linear(16, 16).requires_grad_(False)
     pack_linears(layer, trains=True)
@@ -169,7 +169,12 @@ def test_a_weight_that_changed_is_not_the_packed_one(change):
         layer.load_state_dict({name: value + 1 for name, value in layer.state_dict().items()})
     elif change == "another tensor":
         layer.weight.data = layer.weight + 1
-    else:
+    elif change == "half":
         layer.half()
+    else:
+        layer.requires_grad_()(torch.ones(1, 16))
+        layer.weight.data.add_(1)  # as fairseq's Adam does
     x = torch.randn(4, 16, dtype=layer.weight.dtype, requires_grad=True)
-    assert torch.equal(layer(x), F.linear(x, layer.weight, layer.bias))
+    for with_gradients in (True, False):
+        with torch.set_grad_enabled(with_gradients):
+            assert torch.equal(layer(x), F.linear(x, layer.weight, layer.bias))

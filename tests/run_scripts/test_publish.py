@@ -94,6 +94,10 @@ def test_the_classes_of_test_examples_are_packed(tmp_path):
     classes, *others = publish(results, tmp_path / "out.jsonl")
     assert [each.tolist() for each in unpacked_classes(classes["test_classes"])] == [answers.tolist(), targets.tolist()]
     assert not any("test_classes" in run for run in others)
+    (results / "a.npz").unlink()  # the classes stay, but not beside the scores of a repeated run
+    assert publish(results, tmp_path / "out.jsonl")[0] == classes
+    repeated = {**runs[0], "finished": "later"}
+    assert "test_classes" not in publish(made.write(tmp_path / "repeated", [repeated]), tmp_path / "out.jsonl")[0]
     damaged = {**classes, "test_classes": {**classes["test_classes"], "examples": 1000}}
     with pytest.raises(SystemExit, match="test_classes"):
         report([str(made.write(tmp_path / "damaged", [damaged]))])

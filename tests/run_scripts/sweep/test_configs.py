@@ -41,7 +41,7 @@ evidence/few-shot 0 500 400 0 7aae2bc08773 | evidence/full 0 54 36 0 798e701109b
 evidence/k1000 0 54 36 0 4bc3ca052d16 | evidence/length 0 54 36 0 764a254d2bb9
 evidence/position 0 96 64 0 22ea3b419ad6 | evidence/sharing 0 36 24 0 2983400863c0
 evidence/tests 0 450 300 0 bebafc231a1d | evidence/tests-k500 0 630 180 0 9c1c7107883b
-evidence/tests-more 0 855 570 0 bf912f76563a | figure7 10 3200 0 0 3d5765858513 | figure9 0 4000 0 0 e4865ed4f177
+evidence/tests-more 0 1005 670 0 8d2a1a815408 | figure7 10 3200 0 0 3d5765858513 | figure9 0 4000 0 0 e4865ed4f177
 glue 0 108 0 0 deb9ea272636 | idspam/figure2 0 1410 0 0 c323ab63ff83
 idspam/table11 0 72 0 72 20a30ba9e131 | idspam/table14 0 6 0 0 94b7e36e6b29
 idspam/table15 0 72 0 0 973ec65d9484 | idspam/table2-base 0 666 0 0 c9b1d69a656c

@@ -136,7 +136,7 @@ def naming_arguments(error: InputError) -> InputError:
     """Return an error of the commands, which name options, with arguments: --prompt-length is `prompt_length`."""
     message = str(error).replace("name all classes with --labels", "give `examples` one with this label")
     message = message.replace(", or name both classes with --labels", "")
-    return type(error)(re.sub(r"--([a-z][a-z0-9-]*[a-z0-9])", lambda name: f"`{name[1].replace('-', '_')}`", message))
+    return type(error)(re.sub(r"(?<!\w)--([a-z][\w-]*\w)", lambda name: f"`{name[1].replace('-', '_')}`", message))
 
 
 def as_records(examples: Any, argument: str, regression: bool | float) -> list[Record]:

@@ -159,7 +159,7 @@ def test_a_folder_of_hugging_face(tmp_path, monkeypatch):
 ROWS = [[("red", "good"), ("blue",)], [("red", None)], Frame(words=["red"], label=["good"])]
 HELD_OUT = [1.5, [("red", "good", "bad")], [("red", "unknown")]]
 SLIPS = {"epochs": [0], "epoch": [3], "lr": ["fast"], "validation": HELD_OUT, "examples": ROWS}
-SLIPS |= {"backbone": ["nowhere"], "vocab": ["nowhere"], "max_epoch": [3], "max_valid_steps": ["many"]}
+SLIPS |= {"backbone": ["nowhere", "models--me--x"], "vocab": ["nowhere"], "max_epoch": [3], "max_valid_steps": ["many"]}
 
 
 @pytest.mark.parametrize(("argument", "value"), [(name, value) for name in SLIPS for value in SLIPS[name]])
@@ -168,6 +168,7 @@ def test_slips(argument, value, backbone):
     with pytest.raises(InputError, match="mean epochs" if argument == "epoch" else f"`{argument}`") as told:
         fairseq_idpg.train(**given)
     assert " --" not in str(told.value)  # options of commands are not its arguments
+    assert argument != "backbone" or value in str(told.value)  # and folders of the hub's cache no options
 
 
 def test_weights_of_classes(backbone):

@@ -95,7 +95,8 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
             log.update(self.logged_columns(last.logits, sample))
         if self.class_weights and model.training:
             targets = sample["target"].view(-1)
-            each = F.cross_entropy(last.logits.float(), targets, reduction="none")
+            # with --verbaliser-loss vocabulary an example has the loss of the other words too, see ``with_all_words``
+            each = F.cross_entropy(last.logits.float(), targets, reduction="none") + last.extra.get(OTHER_WORDS, 0)
             more = ((self.weights_of_classes(last.logits)[targets] - 1) * each).sum()
             loss, log["loss"] = loss + more, log["loss"] + more.detach()
         method = getattr(model, "method", None)

@@ -48,6 +48,7 @@ CHANGEABLE = {
     "optimization": ("lr", "update_freq", "clip_norm", "skip_remainder_batch"),
     "task": ("total_batch_size", "group_by_length", "no_shuffle", "representation_cache_dtype", "state_cache_dtype"),
     "model": ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout"),
+    "criterion": ("class_weights",),
 }
 WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names
 PRECISION = "an optimizer of"

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 
 from fairseq_idpg.backbone.weights import LM_HEAD, STACK, Backbone
-from fairseq_idpg.criterions.sentence_prediction_idpg import with_all_words
+from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion, with_all_words
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.heads import OTHER_WORDS
 from fairseq_idpg.saving.backbone_file import weights_digest
@@ -75,17 +75,21 @@ def test_every_method_is_trained_through_it(method, position):
     assert {name.split(".")[0] for name, _ in model.named_parameters()} == {"encoder", "method"}
 
 
-def test_the_loss_over_the_vocabulary():
-    """As in LPT's code: cross entropy of all words; classes are counted among the verbalisers alone."""
-    model, targets = made(), torch.tensor([0, 1, 1])
+@pytest.mark.parametrize("weights", [None, torch.tensor([1.0, 3.0])])
+def test_the_loss_over_the_vocabulary(weights):
+    """As in LPT's code: cross entropy of all words, times the weights of --class-weights; only classes are counted."""
+    model, targets = made(dropout=0, attention_dropout=0).train(weights is not None), torch.tensor([0, 1, 1])
+    criterion = criterion_of(SentencePredictionCriterion if weights is None else SentencePredictionIDPGCriterion)
+    criterion.class_weights, criterion.weights = {"b": 3.0}, weights
     sample = {"net_input": inputs(model), "target": targets[:, None], "ntokens": 27}
-    loss, size, log = with_all_words(criterion_of(SentencePredictionCriterion), model, sample)
+    loss, size, log = with_all_words(criterion, model, sample)
     loss.backward()
     found = model.method.table.grad.clone()
     model.zero_grad()
     features, _ = model(**inputs(model), features_only=True)
     every_word = model.encoder.lm_head(features[torch.arange(3), sample["net_input"]["mask_index"]])
-    expected = F.cross_entropy(every_word, torch.tensor(WORDS)[targets], reduction="sum")
+    each = F.cross_entropy(every_word, torch.tensor(WORDS)[targets], reduction="none")
+    expected = (each if weights is None else each * weights[targets]).sum()
     expected.backward()
     assert torch.allclose(loss, expected, rtol=1e-6) and torch.allclose(found, model.method.table.grad, atol=1e-6)
     assert size == 3 and log["loss"] == loss.data and loss > criterion_of(SentencePredictionCriterion)(model, sample)[0]

@@ -8,6 +8,7 @@ from fairseq.dataclass.configs import CheckpointConfig, CommonConfig, DatasetCon
 from fairseq.dataclass.configs import OptimizationConfig as Optimization
 from omegaconf import OmegaConf
 
+from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterionConfig
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.config import RobertaIDPGConfig
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
@@ -17,7 +18,7 @@ from tests.folders import write_folder
 SECTIONS = {
     **{"task": SentencePredictionIDPGConfig, "model": RobertaIDPGConfig, "checkpoint": CheckpointConfig},
     **{"common": CommonConfig, "dataset": DatasetConfig, "optimization": Optimization},
-    "distributed_training": DistributedTrainingConfig,
+    **{"distributed_training": DistributedTrainingConfig, "criterion": SentencePredictionIDPGCriterionConfig},
 }
 
 
@@ -93,6 +94,12 @@ def test_a_start_from_weights_says_what_the_method_was(pairs, caplog):
     assert "--method adapter, now adapter-parallel; --adapter-activation gelu, now relu" in record.message
     run(pairs, resumes=False, model__method="adapter").load_state_dict(before.state_dict())
     assert len(caplog.records) == 1
+
+
+def test_other_weights_of_classes_are_named(pairs, caplog):
+    state = run(pairs, criterion__class_weights="").state_dict()
+    run(pairs, criterion__class_weights='{"1": 2}').load_state_dict(state)
+    assert '--class-weights , now {"1": 2}' in caplog.text
 
 
 def test_a_checkpoint_without_the_optimizer_is_named(pairs, caplog):

@@ -162,9 +162,9 @@ def equation(preset: Preset) -> str:
     """Return the first paragraphs of the docstrings of a preset's classes and of the network that makes its prompt."""
     if not preset.methods:
         return "all weights of the backbone are trained" if preset.trains_backbone else "nothing is injected"
-    network = NETWORKS.get(str(preset.defaults.get("prompt_reparameterization")))
+    make = NETWORKS.get(str(preset.defaults.get("prompt_reparameterization")))
     parts = [inspect.cleandoc(each.__doc__ or "").split("\n\n")[0] for each in preset.methods]
-    parts += [] if network is None else [(network.__doc__ or "").split(". ")[0].split("\n")[0]]
+    parts += [] if make is None else [f"In training {(make(1, 2, 2, 1).__doc__ or '').splitlines()[0]}"]
     text = re.sub(r" (Trainable|No) parameters.*", "", " ".join(" ".join(parts).split()))
     return text.replace("``", "`").replace("|", BAR)
 

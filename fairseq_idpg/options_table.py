@@ -60,9 +60,9 @@ PLACES_SAY = (
     "What is refused ends with the line of that number:"
 )
 FAMILIES = {
-    "IDPG": "a generator makes the prompt from M(x), the state of the text in the frozen backbone",
+    "IDPG": "a generator makes the prompt from M(x), the frozen backbone's state of a text, or a state below a layer",
     "Other prompts made from the input": "other networks read the input, or weigh or choose among stored prompts",
-    "One prompt for all inputs": "rows, or keys and values, that are trained as they are",
+    "One prompt for all inputs": "rows, or keys and values, that no input changes",
     "Adapters and weights": "small layers within the backbone, or changes of its weights",
     "Baselines": "the head alone, or the whole backbone",
 }
@@ -162,9 +162,9 @@ def equation(preset: Preset) -> str:
     """Return the first paragraphs of the docstrings of a preset's classes and of the network that makes its prompt."""
     if not preset.methods:
         return "all weights of the backbone are trained" if preset.trains_backbone else "nothing is injected"
-    network = NETWORKS.get(str(preset.defaults.get("prompt_reparameterization")))
+    make = NETWORKS.get(str(preset.defaults.get("prompt_reparameterization")))
     parts = [inspect.cleandoc(each.__doc__ or "").split("\n\n")[0] for each in preset.methods]
-    parts += [] if network is None else [(network.__doc__ or "").split(". ")[0].split("\n")[0]]
+    parts += [] if make is None else [f"In training {(make(1, 2, 2, 1).__doc__ or '').splitlines()[0]}"]
     text = re.sub(r" (Trainable|No) parameters.*", "", " ".join(" ".join(parts).split()))
     return text.replace("``", "`").replace("|", BAR)
 
@@ -234,7 +234,8 @@ def tree_markdown() -> str:
         method: Any = method_of(architecture(LARGE, name))
         reads = READS[method.representation or preset.defaults.get("generator_input", "words")]
         own = method.shared and method.shared != IDPG.shared
-        made = f"from {method.shared}" if own else "every row, for the input"
+        choice = method.describe().removeprefix(PromptMethod.describe(method))  # of rows, as smop's
+        made = f"from stored rows{choice}" if choice else f"from {method.shared}" if own else "every row, for the input"
         place = "late" if method.insertion == "late" else "input" if method.places == (0,) else "every layer"
         source = re.search(r"https://\S*\w", sys.modules[preset.module].__doc__ or "")
         link = f"<{source[0]}>" if source else ""

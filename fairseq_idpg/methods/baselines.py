@@ -32,10 +32,11 @@ class HeadOnRepresentationConfig(FairseqDataclass):
 
 
 class HeadOnRepresentation(Method):
-    """logits = head(M(x)): M(x) replaces the ``<s>`` state behind the last layer. It has no parameters.
+    """logits = head(M(x)), M(x) the mean of the frozen last states, or another --head-input. It has no parameters.
 
-    M(x) is computed without dropout; else ``backbone`` is ``head-only``. The head reads nothing but M(x), so the method
-    cannot be joined with one that injects something, and the layers are run again only where features are asked for.
+    M(x) replaces the ``<s>`` state behind the last layer. It is computed without dropout; else ``backbone`` is
+    ``head-only``. The head reads nothing but M(x), so the method cannot be joined with one that injects something, and
+    the layers are run again only where features are asked for.
     Raise InputError with --predict-with mlm, since the LM head does not read M(x).
     """
 

@@ -30,7 +30,7 @@ class GroupedAdamConfig(FairseqAdamConfig):
     head_lr: float = documented("factor of --lr for the classification head", 1.0)
     prompt_lr: float = documented("factor of --lr for the method's parameters", 1.0)
     words_lr: float = documented(
-        "factor of --lr, not of --prompt-lr, for what dept and ept add to the word embeddings", 1.0
+        "factor of --lr, not of --prompt-lr, for what adept, dept and ept add to the word embeddings", 1.0
     )
     no_decay_biases: bool = documented("no weight decay for biases, LayerNorms and a learned --adapter-scale", False)
     no_decay_prompts: bool = documented("no weight decay for prompt rows and a generator's output bias", False)

@@ -60,5 +60,5 @@ def test_tables_have_its_rows(copy):
     command = [sys.executable, "-c", asked]
     environment = {"PYTHONPATH": f"{copy.parent}:{ROOT}"}
     said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-    assert "| `--dummy-scale` | 1 | factor of the rows |" in said
+    assert "| `--dummy-scale` | 1 | factor of the rows |" in said and "In training P = A B" in said
     assert "| `dummy` | P = scale * table; W1 of the second layer is trained too. |" in said

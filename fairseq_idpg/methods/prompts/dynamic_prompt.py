@@ -72,10 +72,10 @@ def moves(first: Tensor, rows: int, real: Tensor, length: int) -> Tensor:
 
 
 class DynamicPrompt(PromptMethod):
-    """P_l = sum_k softmax(U s + e)_k P_l,k, the first j of whose t rows stand in front of the last token.
+    """P_l = sum_k softmax(U s + e)_k P_l,k, or P_l,1 alone; its first j of t rows stand in front of the last token.
 
-    s: the mean of the frozen backbone's last states of the text, B x d. j is the largest of ReLU(W s + c) + g, with g
-    from Gumbel(0, 1) in training and 0 otherwise; its gradient is that of softmax((ReLU(W s + c) + g) / temperature).
+    s: the mean of the frozen backbone's last states of the text, B x d. j = argmax(ReLU(W s + c) + g), with g from
+    Gumbel(0, 1) in training and 0 otherwise; its gradient is that of softmax((ReLU(W s + c) + g) / temperature).
     ``table``: places x (n rows) x d, prompt after prompt, a pool from (-0.5, 0.5); ``position``: W, c; ``pool``: U, e.
     Trainable parameters: places n rows d, n (d + 1) with a pool (n > 1), (t + 1) (d + 1) with places that are chosen.
     """

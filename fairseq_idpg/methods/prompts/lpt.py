@@ -90,7 +90,7 @@ class PoolingGenerator(StateGenerator):
 
 
 class LatePrompts(StatePrompts):
-    """P_l = drop(G(H_l) + b_l): G by ``--lpt-generator``.
+    """P_l = drop(W2 ReLU(r(W1 H_l + b1)) + b_l); r: ``<s>`` (npg), or the maximum (mppg) or mean (appg) in t bins.
 
     Parameters at one place: npg d m + m + m t d + t d; mppg, appg 2 d m + m + d, however many rows.
     """

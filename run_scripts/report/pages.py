@@ -43,14 +43,12 @@ def renewed(page: str, drawn: bool = False) -> str:
         return f"{mark[1]}```text\n{output(words)}```\n"
 
     @lru_cache
-    def rows(table: int, *more: str) -> dict[str, dict[str, str]]:
-        lines = csv.DictReader(io.StringIO(output([*commands[table - 1], *more, "--format", "csv"])))
+    def rows(table: int) -> dict[str, dict[str, str]]:
+        lines = csv.DictReader(io.StringIO(output([*commands[table - 1], "--format", "csv"])))
         return {line["method"]: line for line in lines}
 
     def numbered(mark: re.Match[str]) -> str:
-        has_intervals = {"--significance-over", "comparisons"}.intersection(commands[int(mark["table"]) - 1])
-        over = ["--significance-over", "seeds"] if mark["interval"] and not has_intervals else []
-        cell = rows(int(mark["table"]), *over)[mark["row"]][mark["column"]]
+        cell = rows(int(mark["table"]))[mark["row"]][mark["column"]]
         number = re.match(r"\S+ \[.+]" if mark["interval"] else r"[+-]?[\d.]+", cell)
         assert number is not None, cell
         return number[0]

@@ -166,7 +166,7 @@ class Packed(NamedTuple):
     version: int  # torch counts the changes of a tensor
 
 
-PACKED: WeakKeyDictionary[nn.Module, Packed] = WeakKeyDictionary()  # no copy and no file of a module has it
+PACKED: WeakKeyDictionary[nn.Module, Packed] = WeakKeyDictionary()  # copies and files of a module do without
 ROWS = 512  # oneDNN chooses a layout for about so many
 
 

@@ -159,7 +159,7 @@ def _refusals(path: Path, option: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Name ``path`` in errors that name no file, as of a full disk, or hidden names beside it."""
+    """Name ``path`` in errors that name no file (a full disk), or a hidden one beside ``path``."""
     try:
         yield
     except OSError as error:

@@ -4,8 +4,8 @@
 #   bash run_scripts/evidence.sh minilm [PART]... [options of run_scripts.sweep]
 #
 # PARTs, by default all: tests tests-k500 tests-more few-shot few-shot-more k1000 full position length sharing. Runs go
-# to results/evidence, records to run_scripts/results. The same command goes on after an interruption; with --dry-run it checks everything and lists
-# the runs that are missing. RoBERTa-large's tables are run_scripts/configs/table1.yaml and so on.
+# to results/evidence, records to run_scripts/results. The same command goes on after an interruption; with --dry-run it
+# checks everything and lists the missing runs. RoBERTa-large's tables are run_scripts/configs/table1.yaml and so on.
 set -euo pipefail
 HERE=$(dirname "${BASH_SOURCE[0]}")
 source "$HERE/python.sh"

@@ -3,7 +3,7 @@
     python -m run_scripts.publish results/short --out run_scripts/results/short.jsonl
 
 FILE gets a line of JSON for each run, and python -m run_scripts.report FILE reads it like the folder of a sweep. A line
-has the predicted and true class of each test example, but no scores predicted, commands, logs, data or checkpoints. Of
+has the predicted and true class of each test example, but no predicted scores, commands, logs, data or checkpoints. Of
 paths it has the last two parts. Runs of supplementary training are in RESULTS/supplementary: publish that folder too.
 FILE keeps runs that RESULTS lacks, and those that finished in FILE and failed in RESULTS. So it can be written while a
 sweep is at work, and from several folders.

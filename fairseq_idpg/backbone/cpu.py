@@ -166,7 +166,7 @@ class Packed(NamedTuple):
     version: int  # torch counts the changes of a tensor
 
 
-PACKED: WeakKeyDictionary[nn.Module, Packed] = WeakKeyDictionary()  # no copy and no file of a module has it
+PACKED: WeakKeyDictionary[nn.Module, Packed] = WeakKeyDictionary()  # copies and files of a module do without
 ROWS = 512  # oneDNN chooses a layout for about so many
 
 
@@ -223,7 +223,8 @@ def pack_linears(module: nn.Module, trains: bool = False) -> None:
     for linear in module.modules():
         if type(linear) is not nn.Linear or linear.weight.dtype != torch.float32:
             continue
-        if trains and linear.weight.requires_grad:
+        # torch does not count the changes of a tensor of its inference mode
+        if trains and linear.weight.requires_grad or linear.weight.is_inference():
             continue
         linear.__class__, weight = PackedLinear, linear.weight.detach()
         transposed = packed_weight(weight.t().contiguous()) if trains else None

@@ -8,9 +8,9 @@ An ``Injection`` is handed down from the model's forward to the attention; each 
 - OpenEncoderLayer:       sublayer, and projection of the feed-forward
 - OpenAttention:          key/value, and projection of the attention
 
-With nothing injected the encoder equals fairseq's bit for bit, and its state-dict keys are RoBERTa's. A model with a
-method draws dropout as ``cpu`` says. On a CPU it computes no pads, so the states of a padded text differ by rounding.
-With frozen weights autograd keeps nothing below the first slot that has a gradient.
+With nothing injected the encoder equals fairseq's bit for bit, until a run on a CPU packs its weights. Its state-dict
+keys are RoBERTa's. A model with a method draws dropout as ``cpu`` says. On a CPU it computes no pads, so the states of
+a padded text differ by rounding. Autograd keeps nothing below the first slot or weight that has a gradient.
 """
 
 from collections.abc import Callable, Iterator

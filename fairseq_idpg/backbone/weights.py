@@ -50,7 +50,7 @@ class Backbone:
     path: str
     args: dict[str, Any]  # the options that it records
     weights: dict[str, Tensor]  # under the names of today
-    fingerprint: Callable[..., str]  # beginnings of names, or none: the encoder's -> SHA-256 of these tensors
+    fingerprint: Callable[..., str]  # SHA-256 of the tensors whose names begin so; by default the encoder's
     opened: os.stat_result | None = None  # the file, if the weights are read from it while they are used
 
     @property

@@ -61,7 +61,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         # None without a method, as with --method head-only or fine-tuning
         self.method: Method | None = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
-            # Without a method the encoder is fairseq's to the bit. With one it draws dropout faster and skips pads.
+            # Without a method the encoder is fairseq's. With one it draws dropout faster and skips pads.
             drop_quickly(stack)
             for layer in stack.layers:
                 layer.skips_pads = True

@@ -2,7 +2,7 @@
 
 The optimizer of --fp16 and --bf16 changes float32 copies W of the trainable weights and rounds them into the model,
 w = half(W). fairseq saves w alone, so a resumed run would start from W = w, other weights than the stopped run had.
-It saves the loss scale, but not the counters that say when the scale grows again. Here is kept, with
+It saves the loss scale, but not the counters that say when the scale grows again. Kept here are, with
 
     --fp16, --bf16                                      W and the counters (--bf16 scales no loss)
     --memory-efficient-fp16, --memory-efficient-bf16    the counters: there are no other weights than the half ones

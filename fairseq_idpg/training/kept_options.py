@@ -91,7 +91,7 @@ class KeptOptions:
         theirs = {name: value for name, value in as_options(state.get("fixed")).items() if name not in unread}
         differing = differences(theirs, self.fixed) if self.resumes else []
         if differing:
-            # options of another method are not told
+            # of another method the name says enough, its options do not follow
             another = theirs.get("--method") != self.fixed.get("--method")
             own = tuple(f"{flag_name(name)} " for name in METHOD_OPTIONS) if another else ()
             told = [each for each in differing if not each.startswith(own)]

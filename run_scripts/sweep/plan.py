@@ -128,7 +128,8 @@ class Rates(NamedTuple):
 
 def beyond(sweep: Sweep, row: Row) -> list[float]:
     """Return the rates beside a row's grid; a row with rates of its own has those that it names."""
-    return row.lrs_beyond or ([] if row.lrs else sweep.lrs_beyond)
+    grid = row.lrs or sweep.lrs or ()
+    return [lr for lr in row.lrs_beyond or ([] if row.lrs else sweep.lrs_beyond) if lr not in grid]
 
 
 def rates_of(sweep: Sweep, runs: Iterable[Experiment]) -> Rates:

@@ -178,3 +178,11 @@ def test_a_weight_that_changed_is_not_the_packed_one(change):
     for with_gradients in (True, False):
         with torch.set_grad_enabled(with_gradients):
             assert torch.equal(layer(x), F.linear(x, layer.weight, layer.bias))
+
+
+@needs_onednn
+@torch.inference_mode()
+def test_a_weight_whose_changes_are_not_counted_is_not_packed():
+    layer = torch.nn.Linear(4, 4)
+    pack_linears(layer)
+    assert layer not in PACKED

@@ -63,9 +63,9 @@ def test_the_first_seed_chooses_and_the_others_follow_seed_by_seed(sweep, tmp_pa
 
 
 def test_beside_an_end_of_the_grid_one_more_rate_is_tried(sweep, tmp_path):
-    """1e-2 is the best but for MRPC head-only; a row with rates of its own has none beyond."""
+    """1e-2, named twice, is the best but for MRPC head-only; a row with rates of its own has none beyond."""
     own = {"method": "head-only", "name": "own", "lrs": [1e-3, 1e-4]}
-    asked = sweep(k=[4], rows=["head-only", own], lrs_beyond=[1e-1, 3e-2, 3e-4], seeds=[1, 2])
+    asked = sweep(k=[4], rows=["head-only", own], lrs_beyond=[1e-1, 3e-2, 1e-2, 3e-4], seeds=[1, 2])
     failed, started = go(asked, tmp_path / "results")
     grid = [run for run in started if run[3] == "own" or run[4] in (1e-2, 1e-3)]
     beyond = [run for run in started if run not in grid]

@@ -34,9 +34,8 @@ class HeadOnRepresentationConfig(FairseqDataclass):
 class HeadOnRepresentation(Method):
     """logits = head(M(x)), M(x) the mean of the frozen last states, or another --head-input. It has no parameters.
 
-    M(x) replaces the ``<s>`` state behind the last layer. It is computed without dropout; else ``backbone`` is
-    ``head-only``. The head reads nothing but M(x), so the method cannot be joined with one that injects something, and
-    the layers are run again only where features are asked for.
+    M(x), without dropout (else ``backbone`` is ``head-only``), replaces the ``<s>`` state behind the last layer. The
+    head reads nothing else, so no method that injects something joins it, and layers run again only for features.
     Raise InputError with --predict-with mlm, since the LM head does not read M(x).
     """
 

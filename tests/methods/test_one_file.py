@@ -14,8 +14,7 @@ from tests.helpers import ALWAYS_SAVED
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 (DUMMY,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-ENCODER = "encoder.sentence_encoder."
-WEIGHT = ENCODER + "layers.1.fc1.weight"
+WEIGHT = "encoder.sentence_encoder.layers.1.fc1.weight"
 
 
 @pytest.fixture(scope="module")

@@ -195,10 +195,16 @@ class _PackedLinear(torch.autograd.Function):
 class PackedLinear(nn.Linear):
     """x W^T + b with W in oneDNN's layout; the result differs by rounding.
 
-    Where W has changed or moved since it was packed, or is trained, and under --amp, it is torch's own product.
+    Where W has changed or moved since it was packed, or is trained, under --amp and in exports, it is torch's product.
     """
 
     def forward(self, x: Tensor) -> Tensor:
+        # a program that is recorded runs where there are no packed weights
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():
+            return super().forward(x)
+        # some optimizers, such as fairseq's, write where torch does not count it
+        if self.weight.requires_grad and torch.is_grad_enabled():
+            PACKED.pop(self, None)
         packed = PACKED.get(self)
         if packed is None or x.dtype != torch.float32 or packed[2:] != (self.weight.data_ptr(), self.weight._version):
             return super().forward(x)
@@ -206,8 +212,6 @@ class PackedLinear(nn.Linear):
             return super().forward(x)
         if not torch.is_grad_enabled():
             return packed_product(x, packed.weight, self.bias)
-        if self.weight.requires_grad:  # some optimizers, such as fairseq's, write where torch does not count it
-            PACKED.pop(self, None)
         if packed.transposed is None or any(parameter.requires_grad for parameter in self.parameters()):
             return super().forward(x)
         return _PackedLinear.apply(x, packed, self.bias)

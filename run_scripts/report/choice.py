@@ -375,7 +375,7 @@ def take_runs(
         finished = list(filter(has_finished, results.runs))
         tasks = ", ".join(dict.fromkeys(run["task"] for run in finished))
         kinds = ", ".join(f"K = {k}" if k else "full" for k in sorted({run["k"] or 0 for run in finished}))
-        remedy = f"choose from its runs on {tasks} ({kinds})" if finished else "finish the sweep"
+        remedy = f"choose from its runs on {tasks} ({kinds})" if finished else "run it first"
         remedy += f"; python -m run_scripts.report {results.place} lists all runs"
         raise InputError(f"{results.place} holds no finished {name} for this{choice.with_options}: {remedy}")
     prompted = {run["row"] for run in results.runs if is_prompted(run)}

@@ -172,12 +172,21 @@ def test_a_weight_that_changed_is_not_the_packed_one(change):
     elif change == "half":
         layer.half()
     else:
-        layer.requires_grad_()(torch.ones(1, 16))
+        with torch.autocast("cpu"):
+            layer.requires_grad_()(torch.ones(1, 16))
         layer.weight.data.add_(1)  # as fairseq's Adam does
     x = torch.randn(4, 16, dtype=layer.weight.dtype, requires_grad=True)
     for with_gradients in (True, False):
         with torch.set_grad_enabled(with_gradients):
             assert torch.equal(layer(x), F.linear(x, layer.weight, layer.bias))
+
+
+@needs_onednn
+def test_packed_layers_are_recorded_as_plain_ones():
+    layer, x = torch.nn.Linear(4, 4).requires_grad_(False), torch.randn(2, 4)
+    pack_linears(layer)
+    for program in (torch.jit.trace(layer, (x,)), torch.export.export(layer, (x,), strict=False).module()):
+        assert torch.equal(program(x), F.linear(x, layer.weight, layer.bias))
 
 
 @needs_onednn

@@ -374,7 +374,7 @@ def take_runs(
         name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
         finished = list(filter(has_finished, results.runs))
         tasks = ", ".join(dict.fromkeys(run["task"] for run in finished))
-        kinds = ", ".join(f"K = {k}" if k else "full" for k in sorted({run["k"] or 0 for run in finished}))
+        kinds = ", ".join(f"--k {k}" if k else "full" for k in sorted({run["k"] or 0 for run in finished}))
         remedy = f"choose from its runs on {tasks} ({kinds})" if finished else "run it first"
         remedy += f"; python -m run_scripts.report {results.place} lists all runs"
         raise InputError(f"{results.place} holds no finished {name} for this{choice.with_options}: {remedy}")

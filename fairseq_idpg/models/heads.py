@@ -38,6 +38,7 @@ class VerbaliserHead(nn.Module):
     def forward(self, features: Tensor, mask_index: Tensor | None, extra: dict[str, Any], **unused: Any) -> Tensor:
         """B x T x d features, with B indices of ``<mask>``, or B x 1 x d at ``<mask>`` alone -> B x C logits."""
         if mask_index is None:
+            assert features.size(1) == 1  # not the states of all tokens, of a batch that lacks its mask_index
             states = features[:, 0]
         else:
             states = features[torch.arange(features.size(0), device=features.device), mask_index]

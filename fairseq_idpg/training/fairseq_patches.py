@@ -188,7 +188,9 @@ def _read_checkpoint(
     read: Callable, path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool | None = None
 ) -> dict[str, Any]:
     local = PathManager.get_local_path(path)
-    if not (OwnRun.training or path == OwnRun.validated or holds_ours(local)):
+    # fairseq-validate passes the --task that was typed on, also to processes that it starts.
+    validates = path == OwnRun.validated or (arg_overrides or {}).get("task") == TASK
+    if not (OwnRun.training or validates or holds_ours(local)):
         return read(path, arg_overrides, bool(load_on_all_ranks))
     # The trainer alone says on which ranks it loads. It takes weights and progress and builds nothing; other processes
     # get them through torch.load, which takes no OmegaConf object.

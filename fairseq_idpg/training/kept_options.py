@@ -63,7 +63,6 @@ class KeptOptions:
 
     def __init__(self, cfg: Any, resumes: bool):
         plain: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
-        # The section of an optimizer without a dataclass, such as sgd, is no dictionary.
         options = {section: as_options(value) for section, value in plain.items()}
         self.resumes = resumes
         self.model = options["model"]
@@ -78,7 +77,9 @@ class KeptOptions:
         }
         if self.fixed["--lr-scheduler"] == "reduce_lr_on_plateau" and not self.renewed:  # its rate is the checkpoint's
             self.fixed["--lr"] = options["optimization"]["lr"]
-        whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
+        # The section of an optimizer without a dataclass, such as sgd, is a namespace of all arguments.
+        sections = [section for section in WHOLE if isinstance(plain[section], dict)]
+        whole = {section: [name for name in options[section] if name != "_name"] for section in sections}
         whole["model"] = of_method(changeable=True)
         self.changeable = {**by_flag(options, whole), **by_flag(options, CHANGEABLE)}
 
@@ -89,6 +90,8 @@ class KeptOptions:
         """Raise InputError where the checkpoint was trained with another value of what must stay."""
         unread = [*self.renewed, *([PRECISION] if state.get("optimizer") is False else [])]
         theirs = {name: value for name, value in as_options(state.get("fixed")).items() if name not in unread}
+        if theirs.get("--optimizer") is None:  # that of a namespace, in earlier versions
+            theirs.pop("--optimizer", None)
         differing = differences(theirs, self.fixed) if self.resumes else []
         if differing:
             # of another method the name says enough, its options do not follow

@@ -58,6 +58,13 @@ def test_without_a_method_logits_are_fairseqs_own():
     assert OTHER_WORDS not in predicted(made("head-only", loss="verbalisers"), **inputs(model))[1]
 
 
+@pytest.mark.parametrize("method", ["head-only", "prompt-tuning"])
+def test_a_batch_without_the_place_of_the_mask_has_no_logits(method):
+    model = made(method)
+    with pytest.raises(AssertionError):
+        predicted(model, **{**inputs(model), "mask_index": None})
+
+
 @pytest.mark.parametrize("position", [0, 4])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_trained_through_it(method, position):

@@ -17,6 +17,7 @@ from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.initial import load_saved
 from fairseq_idpg.methods.prompts.task_prompts import TaskPrompts
 from fairseq_idpg.models.heads import load_head
+from fairseq_idpg.names import TASK
 from fairseq_idpg.predict import main as predict
 from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.reading import load_state
@@ -145,6 +146,9 @@ def test_fairseqs_own_reader(crafted):
     """In a process that has imported this package, whichever task it runs."""
     path = str(crafted("a string in our model"))
     assert path in refusal(lambda: checkpoint_utils.load_checkpoint_to_cpu(path))
+    # Without our fingerprint, in a process that fairseq-validate has started.
+    path = str(crafted("fconv", model={}))
+    assert path in refusal(lambda: checkpoint_utils.load_checkpoint_to_cpu(path, {"task": TASK}))
 
 
 @pytest.mark.parametrize("name", WITHOUT_EFFECT)

@@ -1,6 +1,7 @@
 """What a checkpoint keeps of the options and the data of its training, and how a training that goes on is compared."""
 
 import itertools
+from argparse import Namespace
 from dataclasses import fields
 
 import pytest
@@ -29,9 +30,9 @@ def run(folder, resumes=True, **changed):
     cfg["checkpoint"] = {"no_save_optimizer_state": False}
     cfg["optimizer"], cfg["criterion"] = {"_name": "adam", "weight_decay": 0.1}, {"_name": "sentence_prediction"}
     for name, value in changed.items():
-        section, option = name.split("__")
-        cfg[section][option] = value
-    return KeptOptions(OmegaConf.create(cfg), resumes)
+        section, _, option = name.partition("__")
+        cfg[section] = {**cfg[section], option: value} if option else value
+    return KeptOptions(OmegaConf.create(cfg, flags={"allow_objects": True}), resumes)
 
 
 def test_every_name_is_an_option():
@@ -100,6 +101,15 @@ def test_other_weights_of_classes_are_named(pairs, caplog):
     state = run(pairs, criterion__class_weights="").state_dict()
     run(pairs, criterion__class_weights='{"1": 2}').load_state_dict(state)
     assert '--class-weights , now {"1": 2}' in caplog.text
+
+
+def test_an_optimizer_without_a_dataclass(pairs, caplog):
+    """Its section is a namespace of all arguments; earlier versions did not record its name."""
+    before, now = (run(pairs, optimizer=Namespace(_name="sgd", max_update=most)) for most in (2, 4))
+    state = before.state_dict()
+    for name in ("sgd", None):
+        now.load_state_dict({**state, "fixed": {**state["fixed"], "--optimizer": name}})
+    assert not caplog.records
 
 
 def test_a_checkpoint_without_the_optimizer_is_named(pairs, caplog):

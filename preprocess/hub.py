@@ -87,7 +87,7 @@ def task_rows(task: Task, split: str, columns: Columns) -> Rows:
             label = f"{label:.7g}"
         elif task.layout not in ("copa", "multirc"):  # which have numbers
             known = (names[label], names[label].lower(), str(label))
-            label = next(name for name in known if name in task.labels)
+            label = next((name for name in known if name in task.labels), names[label])  # or refused as unknown
         return {**record, "label": label}
 
     whole = WHOLE.get(task.layout, iter)

@@ -10,7 +10,7 @@ import argparse
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -105,15 +105,17 @@ def in_others(folders: dict[str, DataFolder], compared: dict[str, Compared]) -> 
     return counts
 
 
-def compared_texts(data: DataFolder) -> Compared:
+def compared_texts(data: DataFolder, others: Iterable[DataFolder] = ()) -> Compared:
     """Return the sentences of each split's examples: their letters and digits alone, in lower case.
 
-    Files that spell quotation marks and hyphens differently then have the same texts. Where the folder's encoder is not
-    found, the token ids stand in for the text.
+    Files that spell quotation marks and hyphens differently then have the same texts. Where no encoder of the folder
+    is found, nor of ``others`` with its vocabulary, the token ids stand in for the text.
     """
     encoder = None
-    with contextlib.suppress(InputError):
-        encoder = load_encoder(*folder_encoder(data, None, None))
+    for each in (data, *others):
+        if encoder is None and each.symbols == data.symbols:
+            with contextlib.suppress(InputError):
+                encoder = load_encoder(*folder_encoder(each, None, None))
 
     def sentences(part: str, split: str) -> list[Sentence]:
         rows = data.rows(part, split)
@@ -207,7 +209,7 @@ def main(argv: Sequence[str]) -> None:
         if args.plot:
             check_apart("--plot", args.plot, "--json", args.json)
     read = {name: DataFolder(path) for name, path in named.items()}
-    compared = {name: compared_texts(data) for name, data in read.items()}
+    compared = {name: compared_texts(data, read.values()) for name, data in read.items()}
     folders = {name: describe_folder(data, compared[name]) for name, data in read.items()}
     print(table(folders))
     for name, folder in folders.items():

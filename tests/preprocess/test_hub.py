@@ -94,6 +94,13 @@ def test_glue(name, commands, monkeypatch):
     check(commands, monkeypatch, name, hub, classes)
 
 
+def test_a_class_that_the_table_lacks_is_refused(commands, monkeypatch):
+    rows = FakeDataset([{**PAIR, "label": label, "idx": 7} for label in (0, 1, 0)])
+    rows.features = {"label": SimpleNamespace(names=["entailment", "unknown"])}
+    install_hub(monkeypatch, lambda path, config, split: rows)
+    assert "line 2: label 'unknown'" in commands.fails("RTE", "--from-hub", "--splits", "train")
+
+
 def test_a_task_that_the_hub_has_not(commands):
     assert "--from-hub: CR has no data set" in commands.fails("CR", "--from-hub")
     elsewhere = {"CR", "MR", "SUBJ", "MPQA", "IMDB", "Reviews", "SNLI"}

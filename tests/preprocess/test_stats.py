@@ -111,3 +111,7 @@ def test_texts_are_compared_by_their_letters_and_digits(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "x train: 2 of 2 stand in y too" in said and "x valid: 2 of 2 share a sentence with train" in said
     assert describe_folder(DataFolder(tmp_path / "x-bin"))["in_train"] == {"valid": 1}
+    for record in ("preprocess.json", "sha256.txt"):  # as in a folder of fairseq-preprocess
+        (tmp_path / "y-bin" / record).unlink()
+    assert run(["stats", tmp_path / "x-bin", tmp_path / "y-bin"]) == 0
+    assert capsys.readouterr().out == said

@@ -103,7 +103,8 @@ class ManyTasks:
             except BadTexts as error:
                 bad = {number: f"task {task}: {reason}" for number, reason in error.reasons.items()}
                 raise BadTexts(bad, name) from None
-        return [dict(zip(selected, answers)) for answers in in_batches(readings, batch_size, progress, **more)]
+        batches = in_batches(readings, batch_size, progress, **more)
+        return [dict(zip(selected, answers, strict=True)) for answers in batches]
 
 
 def shared_facts(predictor: Predictor) -> dict[str, Any]:

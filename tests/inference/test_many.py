@@ -108,7 +108,10 @@ def test_a_task_alone_under_its_name(saved):
     """Also of a model that shares no backbone."""
     texts, tuned = inputs("pairs"), saved("pairs", "bitfit", "--method", "bitfit")
     expected = values(load(tuned, device="cpu").predict(texts))
-    assert of_task(load({"a": tuned}, device="cpu").predict(texts), "a") == pytest.approx(expected, abs=1e-5)
+    many = load({"a": tuned}, device="cpu")
+    assert of_task(many.predict(texts), "a") == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(ValueError):
+        many.predict(texts, batch_size=-1)
 
 
 def test_what_cannot_share_is_refused(saved, tmp_path):

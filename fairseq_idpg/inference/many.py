@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import torch
+
 from ..backbone.weights import GEOMETRY
 from ..errors import InputError
 from ..models.config import predicts_words
@@ -60,6 +62,11 @@ class ManyTasks:
         for (fact, own), shared in zip(shared_facts(predictor).items(), shared_facts(first).values()):
             if own != shared:
                 reason = reason or f"its {fact}, {own}, is not that of the other tasks, {shared}"
+        # A whole model brings its backbone with it, which --fp16 has rounded; the digest is that of the file.
+        if cfg.save_full_model or first.model.args.save_full_model:
+            weights = (each.model.encoder.sentence_encoder.state_dict().values() for each in (predictor, first))
+            if not all(map(torch.equal, *weights)):
+                reason = reason or "its checkpoint, or that of another task, holds other weights of the backbone"
         if reason:
             raise InputError(f"{what}: {reason}: load it alone")
         predictor.model.encoder = first.model.encoder  # which frees the memory of its own
@@ -96,7 +103,8 @@ class ManyTasks:
             except BadTexts as error:
                 bad = {number: f"task {task}: {reason}" for number, reason in error.reasons.items()}
                 raise BadTexts(bad, name) from None
-        return [dict(zip(selected, answers)) for answers in in_batches(readings, batch_size, progress, **more)]
+        batches = in_batches(readings, batch_size, progress, **more)
+        return [dict(zip(selected, answers, strict=True)) for answers in batches]
 
 
 def shared_facts(predictor: Predictor) -> dict[str, Any]:

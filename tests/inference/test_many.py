@@ -1,5 +1,7 @@
 """Several tasks on one backbone answer as each does by itself."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -106,7 +108,10 @@ def test_a_task_alone_under_its_name(saved):
     """Also of a model that shares no backbone."""
     texts, tuned = inputs("pairs"), saved("pairs", "bitfit", "--method", "bitfit")
     expected = values(load(tuned, device="cpu").predict(texts))
-    assert of_task(load({"a": tuned}, device="cpu").predict(texts), "a") == pytest.approx(expected, abs=1e-5)
+    many = load({"a": tuned}, device="cpu")
+    assert of_task(many.predict(texts), "a") == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(ValueError):
+        many.predict(texts, batch_size=-1)
 
 
 def test_what_cannot_share_is_refused(saved, tmp_path):
@@ -119,6 +124,22 @@ def test_what_cannot_share_is_refused(saved, tmp_path):
     ):
         with pytest.raises(InputError, match=named):
             load(paths, device="cpu")
+
+
+def test_a_whole_model_with_a_rounded_backbone_is_refused(saved):
+    """As --fp16 --save-full-model leaves it; the digest is that of the file."""
+
+    def opened(path):
+        predictor = load(path, device="cpu")
+        if "whole" in path and rounded:
+            predictor.model.encoder.half().float()
+        return predictor
+
+    whole = ("b", saved("pairs", "whole", "--method", "head-only", "--save-full-model"))
+    for rounded in (False, True):
+        for tasks in ([("a", saved("pairs", "late")), whole], [whole, ("a", saved("pairs", "late"))]):
+            with pytest.raises(InputError, match="other weights") if rounded else contextlib.nullcontext():
+                ManyTasks(opened, tasks)
 
 
 @pytest.mark.parametrize("part", ["encoder", "dictionary"])

@@ -275,6 +275,9 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
         options: Any = OmegaConf.to_container(cfg, resolve=True)
         check_size(options["model"], options["task"], theirs, f"SRC {source}")
         model = build_model(cfg, symbols, classes)
+        # fairseq fills what a head lacks with random numbers
+        if lacking := [name for name in model.state_dict() if name.startswith(HEADS) and name not in state]:
+            raise ValueError(f"it lacks {lacking[0]}")
         if path is not None:
             model.load_backbone(read_backbone(path))
         model.load_state_dict(state, strict=True)

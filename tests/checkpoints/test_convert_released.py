@@ -56,6 +56,14 @@ def test_prompts_only_with_the_backbone(place, capsys):
         main([str(place / "released.pt"), str(target)])
 
 
+def test_a_head_without_its_bias_is_refused(place, tmp_path):
+    released = torch.load(place / "released.pt", weights_only=False)
+    del released["model"]["classification_heads.sentence_classification_head.out_proj.bias"]
+    torch.save(released, tmp_path / "part.pt")
+    with pytest.raises(InputError, match="lacks .*out_proj.bias"):
+        convert(tmp_path / "part.pt")
+
+
 def test_both_forms_validate_alike(place):
     losses = []
     for name, options in (("with", ["--backbone", str(place / "model.pt")]), ("whole", [])):

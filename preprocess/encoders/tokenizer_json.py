@@ -14,6 +14,7 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from ..dictionary import UNKNOWN
 from ..errors import InputError, reason_of
 from . import LACKING, ByteLevel, PieceEncoder
 from .hugging_face import (
@@ -62,7 +63,8 @@ class TokenizerEncoder(PieceEncoder):
             derive = not dictionary.is_file()
             super().__init__(dictionary, dictionary_symbols(vocabulary, fairseq_order(vocabulary)) if derive else None)
             self.tokenizer = self.read(vocabulary)
-            self.set_pieces(self.symbols_of(vocabulary), special_ids(vocabulary))
+            special = special_ids(vocabulary)
+            self.set_pieces(self.symbols_of(vocabulary), special)
             if self.file == "tokenizer.json" and LACKING in self.numbers:
                 raise self.lacks(self.pieces[self.numbers.index(LACKING)], self.file)
         except InputError:
@@ -71,7 +73,9 @@ class TokenizerEncoder(PieceEncoder):
             reason = reason_of(error, None).replace(f"{path}: ", "")[:200]
             raise InputError(f"{path} does not fit --bpe: {reason}; fetch it again, or give another --bpe") from None
         self.files = [file for file in (path, folder / CONFIG, dictionary) if file.is_file()]
+        # all special tokens have the id of unknown ones, which is read back as the unknown token, the fourth
         self.library = {ours: theirs for theirs, ours in enumerate(self.numbers)}
+        self.library.update((UNKNOWN, number) for number in special[3:4])
 
     def read(self, vocabulary: Vocabulary) -> Tokenizer:
         """Return the tokenizer of the file, without cutting and padding."""

@@ -159,7 +159,9 @@ def test_a_bpe_over_characters_is_sentencepieces(tmp_path):
     number = {number: max(number - 1, 3) for number in range(len(pieces))}  # <mask> is not of dict.txt
     tokenizer.encode_special_tokens = True
     expected = [[number[i] for i in tokenizer.encode(line).ids] for line in LINES]
-    assert ids_of(load_encoder("sentencepiece", tmp_path), LINES) == expected
+    encoder = load_encoder("sentencepiece", tmp_path)
+    assert ids_of(encoder, LINES) == expected
+    assert encoder.decode([[3]]) == ["<unk>"]  # not <mask>, of which the word vectors would be read
 
 
 def test_memory_and_time_of_a_strangers_tokenizer(tmp_path):

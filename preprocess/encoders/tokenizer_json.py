@@ -73,7 +73,7 @@ class TokenizerEncoder(PieceEncoder):
             reason = reason_of(error, None).replace(f"{path}: ", "")[:200]
             raise InputError(f"{path} does not fit --bpe: {reason}; fetch it again, or give another --bpe") from None
         self.files = [file for file in (path, folder / CONFIG, dictionary) if file.is_file()]
-        # all special tokens have the id of unknown ones, which is read back as the unknown token, the fourth
+        # all special tokens share the unknown id; it reads back as <unk>, the fourth of them
         self.library = {ours: theirs for theirs, ours in enumerate(self.numbers)}
         self.library.update((UNKNOWN, number) for number in special[3:4])
 

@@ -57,15 +57,16 @@ LARGE_TESTS = {
 
 def splits(folder: Path, size: Size) -> dict[str, list[str]]:
     """Return lines of short examples, drawn in an order that is always the same."""
+    whole = folder / "all.tsv"
 
     def short(*names: str) -> list[str]:
-        paths = [folder / "all.tsv"] if (folder / "all.tsv").exists() else [folder / f"{name}.tsv" for name in names]
+        paths = [whole] if whole.exists() else [folder / f"{name}.tsv" for name in names]
         lines = [line for path in paths for _, line in Source.file(path).lines()]
         lines = [f"{line}\n" for line in lines if len(line.partition("\t")[2].split()) <= size.words]
         random.Random(1).shuffle(lines)
         return lines
 
-    if size.pooled:
+    if size.pooled or whole.exists():
         lines = short("train", "valid")
         return {"valid": lines[: size.valid], "train": lines[size.valid :][: size.train]}
     return {"train": short("train")[: size.train], "valid": short("valid")[: size.valid]}

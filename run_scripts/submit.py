@@ -215,6 +215,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         remedy = "" if args.incomplete else " (--incomplete leaves them out)"
         lacking = f"{len(missing)} of {len(sheets)} files of {args.benchmark}"
         raise InputError(f"{lacking} cannot be made of {row} in {results.place}{remedy}: {'; '.join(missing)}")
+    rows = [["file", "model of", "answers", "lr", "seeds", "dev"]]
+    for sheet, score, _, _, numbers, _ in parts:
+        seeds = ", ".join(map(str, score.seeds))
+        rows.append([sheet.file, sheet.model_of, f"{len(numbers):,}", f"{score.lr:g}", seeds, f"{score.dev:.1f}"])
+    lines = [f"{args.out}: {args.benchmark} by {row}", "", *aligned(rows, (0, 1))]
+    notes = [*(f"not in it: {reason}" for reason in missing), ALL_FILES[args.benchmark]] if missing else []
+    print("\n".join([*lines, *map(escaped, notes)]), flush=True)
     if not args.dry_run:
         from .run.perform import quiet
 
@@ -223,13 +230,6 @@ def main(argv: Sequence[str] | None = None) -> None:
                 text = text_of(part.sheet.file, part.numbers, answers_of(part, args))
                 # without the time, so that the same answers give the same bytes
                 archive.writestr(zipfile.ZipInfo(part.sheet.file), text, zipfile.ZIP_DEFLATED)
-    rows = [["file", "model of", "answers", "lr", "seeds", "dev"]]
-    for sheet, score, _, _, numbers, _ in parts:
-        seeds = ", ".join(map(str, score.seeds))
-        rows.append([sheet.file, sheet.model_of, f"{len(numbers):,}", f"{score.lr:g}", seeds, f"{score.dev:.1f}"])
-    lines = [f"{args.out}: {args.benchmark} by {row}", "", *aligned(rows, (0, 1))]
-    notes = [*(f"not in it: {reason}" for reason in missing), ALL_FILES[args.benchmark]] if missing else []
-    print("\n".join([*lines, *map(escaped, notes)]))
 
 
 if __name__ == "__main__":

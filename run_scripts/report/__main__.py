@@ -99,10 +99,6 @@ def refuse_useless(args: argparse.Namespace) -> None:
             what = f"--table {table}" if table else f"--figure {figure}" if figure else neither
             what += " without --significance" * option.startswith("significance_")
             raise InputError(f"{flag_name(option)} means nothing to {what}: leave it out")
-    if args.significance_test == "wilcoxon" and args.significance_over in ("seeds-of-tasks", "examples"):
-        raise InputError(
-            f"--significance-test wilcoxon: leave it out with --significance-over {args.significance_over}"
-        )
     suffixes = ("", *TEXTS, *(IMAGES if figure else ()))
     if args.out and args.out.suffix.lower() not in suffixes:
         raise InputError(f"--out {args.out}: name a file that ends with {', '.join(suffixes[1:])}")

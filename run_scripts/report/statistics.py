@@ -36,6 +36,9 @@ DRAWS = 10_000  # of the bootstrap
 
 
 def test_of(test: str, over: str) -> str:
+    """Return the name of the test of ``compare_rows``; raise InputError where that has no test by ranks."""
+    if test == "wilcoxon" and over in ("seeds-of-tasks", "examples"):
+        raise InputError(f"--significance-test wilcoxon: leave it out with --significance-over {over}")
     return "bootstrap of seeds and test examples" if over == "examples" else TESTS[test]
 
 

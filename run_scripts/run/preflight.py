@@ -18,10 +18,10 @@ from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.prompts.initial import load_saved
 from fairseq_idpg.methods.registry import find_preset
-from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
-from fairseq_idpg.models.prepare import check_has_rows, check_method_effects
+from fairseq_idpg.models.config import RobertaIDPGConfig
+from fairseq_idpg.models.prepare import DataFacts, check_has_rows, check_method_effects, complete_options
 from fairseq_idpg.representations.kinds import GLOVE
-from fairseq_idpg.representations.stored import load_vectors, vectors_width
+from fairseq_idpg.representations.stored import load_vectors
 from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.record import Record, check_same_data, listed
 from fairseq_idpg.tasks.folder import check_scored, folder_record, preprocess_facts
@@ -76,6 +76,10 @@ def check(experiments: Iterable[Experiment]) -> None:
                     check_same_data(facts_of(folder), facts_of(other), path)
                 args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
                 check_arguments(args)
+                # fairseq validates after the last update of --max-update, but not after the last epoch.
+                if not args.max_update and args.max_epoch < args.validate_interval:
+                    problem = f"none of {args.max_epoch} epochs is validated, which would leave no best checkpoint"
+                    raise InputError(f"--validate-interval {args.validate_interval}: {problem}: give less")
                 labels: Any = Namespace(names=folder.label_names, data=folder.path)  # stands for a LabelOrder
                 check_scored(args, None if folder.regression else labels)
                 check_model(experiment, folder, args)
@@ -83,7 +87,10 @@ def check(experiments: Iterable[Experiment]) -> None:
                 wrong[str(error)] = None
         if wrong:
             raise InputError("; ".join(wrong))
-        for experiment in of_each_split(each for each in experiments if not reports_on_its_choice(each)):
+        drawing = [each for each in experiments if not reports_on_its_choice(each)]
+        if not drawing and any(each.dev_examples for each in experiments):
+            raise InputError("dev_examples (--dev) has no effect with selection: paper: leave one of them out")
+        for experiment in of_each_split(drawing):
             source = DataFolder(Path(experiment.data))
             select_rows(source, *drawn(experiment, source), per_class=False)
     finally:
@@ -113,10 +120,8 @@ def facts_of(folder: DataFolder) -> Record:
 
 def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> None:
     """Raise InputError unless backbone, --arch, dictionary, options and starts of the method fit each other."""
-    width = getattr(args, "representation_width", None)
-    fill_method_options(args)
+    complete_options(args, DataFacts(args, dictionary_of(folder.path), lambda text: [], facts_of(folder), None))
     if getattr(args, "representation", None) == GLOVE:
-        args.representation_width = vectors_width(experiment.data, width)
         read = [(experiment.data, split) for split in ("train", "valid")]
         for data, split in [*read, *((data, REPORTED) for data in experiment.eval_data)]:
             load_vectors(data, split, args.representation_width)

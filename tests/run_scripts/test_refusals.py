@@ -23,6 +23,9 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"options": {**OPTIONS, "dropout": "much"}}, "--dropout"),
     ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),
     ({"arch": "roberta_idpg_large", "options": WITHOUT_LAYERS}, "arch: roberta_idpg)"),
+    ({"options": {**OPTIONS, "validate-interval": 3}}, "--validate-interval 3"),  # of 2 epochs
+    ({"selection": "paper"}, "dev_examples (--dev) has no effect"),
+    ({"tasks": ["CR"], "rows": ["efl"]}, "--method efl needs pairs"),
     # other tasks
     ({"eval_tasks": ["CR"]}, "eval_tasks CR"),
     # files and folders

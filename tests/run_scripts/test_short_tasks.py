@@ -41,7 +41,9 @@ def test_large_tests_read_one_file_for_both_and_a_folder_in_lower_case(tmp_path,
     sizes = {"MPQA": Size(9, 4, 2, pooled=True), "MRPC-accuracy": Size(9, 2, 1)}
     monkeypatch.setattr(short_tasks, "LARGE_TESTS", sizes)
     (tmp_path / "mpqa").mkdir()
-    (tmp_path / "mpqa" / "all.tsv").write_text("1\tw\n0\tw w\n" * 3)
+    (tmp_path / "mpqa" / "all.tsv").write_text("".join(f"{n % 2}\tw{' w' * n}\n" for n in range(6)))
+    drawn = splits(tmp_path / "mpqa", Size(9, 4, 2))  # those of one file are not drawn twice
+    assert len({*drawn["train"], *drawn["valid"]}) == 6
     write(tmp_path / "MRPC", ["1\tw\tw w"] * 2, ["0\tw\tw"])
     main([str(tmp_path), "--out", str(tmp_path / "out"), "--bpe", "bert", "--vocab", str(tmp_path), "--large-tests"])
     phrases, pairs = (DataFolder(tmp_path / "out" / f"{name}-bin") for name in ("MPQA", "MRPC-accuracy"))

@@ -253,12 +253,13 @@ def test_what_is_missing_is_named(refused, world, tmp_path):
     assert f"WNLI.tsv: {gone} of m-idpg-phm on WNLI, seed 2 is not there" in refused(results=results)
 
 
-def test_other_examples_questions_or_labels_than_the_benchmarks_are_refused(refused, world, tmp_path):
+def test_other_examples_questions_or_labels_than_the_benchmarks_are_refused(refused, world, tmp_path, capsys):
     folder = shutil.copytree(world.data / "WNLI-bin", tmp_path / "data" / "RTE-bin")
     model = world.results / "runs" / world.runs("WNLI")[0] / "checkpoint_best.pt"
     add_run(tmp_path / "results", "RTE", folder, model)
     add_test_set(folder, "test", counted(3000))
     assert "answers 0, 1, and RTE takes" in refused("--incomplete", results=tmp_path / "results")
+    assert "not in it: CoLA.tsv" in capsys.readouterr().out  # before predictions, which may take hours
     data = shutil.copytree(world.data, tmp_path / "other")
     for numbers in (counted(8), [*counted(8), "21"]):  # fewer, and one twice
         add_test_set(data / "WNLI-bin", "test", numbers)

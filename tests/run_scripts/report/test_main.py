@@ -37,6 +37,8 @@ def test_every_format_and_suffix(results, tmp_path, capsys):
 
 REFUSED = [  # what is asked for, and the option, row or value that the one line names
     (["--table", "1", "--significance", "efi"], "--significance efi: did you mean efl"),
+    # a family's differences are tested over seeds-of-tasks, by a t-test alone
+    ("--table comparisons --tasks CR --significance efl --significance-test wilcoxon".split(), "wilcoxon"),
     (["--figure", "7", "--position", "0"], "--position .*--figure 7"),
     (["--table", "1", "--out", "table.png"], "--out table.png"),
     (["--table", "1", "--tasks", "MR"], r"--tasks MR: choose from its runs on CR, RTE \(full\)"),

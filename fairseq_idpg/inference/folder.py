@@ -136,20 +136,21 @@ def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progr
     dataset = task.load_dataset(split, need_labels=False)
     head = task.cfg.classification_head_name
     task.begin_valid_epoch(0, model)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "'pin_memory'")  # fairseq asks torch for it, also where there is no GPU
-        batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
+    batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
     device = next(model.parameters()).device
     outputs: dict[int, np.ndarray] = {}  # by the number of the example
     targets: dict[int, float] = {}
-    for sample in tqdm(batches, desc=split, unit="batch", disable=None if progress else True):
-        inputs = utils.move_to_cuda(sample["net_input"], device) if device.type == "cuda" else sample["net_input"]
-        with refuse_batch(inputs["src_tokens"], "give a smaller --batch-size", f"split {split}: "):
-            logits, _ = model(**inputs, features_only=True, classification_head_name=head)
-        ids = sample["id"].tolist()
-        outputs.update(zip(ids, logits.float().cpu().numpy()))
-        if "target" in sample:
-            targets.update(zip(ids, sample["target"].view(-1).tolist()))
+    with warnings.catch_warnings():
+        # fairseq asks for it, also where there is no GPU; with a cache, the loop makes torch's loader.
+        warnings.filterwarnings("ignore", "'pin_memory'")
+        for sample in tqdm(batches, desc=split, unit="batch", disable=None if progress else True):
+            inputs = utils.move_to_cuda(sample["net_input"], device) if device.type == "cuda" else sample["net_input"]
+            with refuse_batch(inputs["src_tokens"], "give a smaller --batch-size", f"split {split}: "):
+                logits, _ = model(**inputs, features_only=True, classification_head_name=head)
+            ids = sample["id"].tolist()
+            outputs.update(zip(ids, logits.float().cpu().numpy()))
+            if "target" in sample:
+                targets.update(zip(ids, sample["target"].view(-1).tolist()))
     model.check_backbone()
     rows = np.stack([outputs[i] for i in range(len(dataset))])
     scale = (model.kept[SECTION].of_model.scale or 1.0) if task.cfg.regression_target else 1.0

@@ -1,5 +1,7 @@
 """Predictions for sentences in memory are those for a binarized folder, in any order and batches; prompt rows; EFL."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -16,16 +18,18 @@ from tests.inference.saved import write_checkpoint
 from tests.preprocess.commands import run as preprocess
 
 
-def outputs_of_folder(checkpoint, folder) -> np.ndarray:
+def outputs_of_folder(checkpoint, folder, cache=None) -> np.ndarray:
     """Logits, or scores as they are trained on."""
-    model, task = load_on_folder(str(checkpoint), str(folder), cpu=True)
-    return predict_split(model, task, "valid").outputs
+    model, task = load_on_folder(str(checkpoint), str(folder), cpu=True, representation_cache=cache and str(cache))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "'pin_memory'")
+        return predict_split(model, task, "valid").outputs
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_as_on_a_folder(kind, idpg, folders):
+def test_as_on_a_folder(kind, idpg, folders, tmp_path):
     model = load(idpg(kind), device="cpu")
-    found, outputs = model.predict(inputs(kind), batch_size=5), outputs_of_folder(idpg(kind), folders[kind])
+    found, outputs = model.predict(inputs(kind), batch_size=5), outputs_of_folder(idpg(kind), folders[kind], tmp_path)
     assert model.predict([]) == []
     if kind == "scores":
         assert [p.score for p in found] == pytest.approx(5 * outputs, abs=1e-5)

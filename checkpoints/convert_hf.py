@@ -325,8 +325,8 @@ def convert(source: Path, target: Path, check: bool = False, force: bool = False
         if check:
             verify(source, work, order)
         if target.exists():  # all else in it stays
-            more = {"ignore": lambda folder, _: FILES if Path(folder) == target else (), "copy_function": os.link}
-            shutil.copytree(target, work, symlinks=True, dirs_exist_ok=True, **more)
+            more: Any = {"ignore": lambda folder, _: FILES if Path(folder) == target else ()}
+            shutil.copytree(target, work, symlinks=True, copy_function=os.link, dirs_exist_ok=True, **more)
     return checkpoint
 
 

@@ -103,7 +103,7 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     def ended() -> None:
         server.should_exit = True
 
-    # Signals count before and after uvicorn runs, too: at its end it raises again the one that ended it.
+    # uvicorn handles signals only while it runs, and raises the one that ended it once more afterwards.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, server.handle_exit)
     batcher.start(opened, ended)

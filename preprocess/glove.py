@@ -98,19 +98,19 @@ def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vect
     dim = number = 0
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
         word, _, numbers = line.removeprefix(BOM_UTF8 if number == 1 else b"").rstrip().partition(b" ")
-        fields = numbers.count(b" ") + 1 if numbers else 0
+        fields = numbers.count(b" ") + 1 if numbers and len(line) <= LONGEST else 0  # 0: refused
         # words with spaces, which large files have and no text has, are passed over, unless a number is among them
         if 0 < dim < fields and not any(map(NUMBER.fullmatch, line.rstrip().rsplit(b" ", dim)[0].split(b" ")[1:])):
             continue
         if number == 1:
             dim, vectors = fields, np.zeros((len(words), fields))
-        elif fields == dim and word not in wanted and len(line) <= LONGEST:
+        elif fields == dim and word not in wanted:
             continue
         try:
             values = np.array([float(text) for text in numbers.split(b" ")])
         except ValueError:
             values = np.array(np.nan)
-        if len(line) > LONGEST or fields != dim or not np.isfinite(values).all():
+        if not fields or fields != dim or not np.isfinite(values).all():
             raise ValueError(f"line {number} is not 'word number number ...' with {dim or 'some'} finite numbers")
         if word in wanted:
             vectors[wanted[word]], known[wanted[word]] = values, True

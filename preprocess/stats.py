@@ -18,7 +18,7 @@ import numpy as np
 
 from .data_folder import DataFolder, check_split, joined
 from .drawing import ONE_COLUMN, PANEL_HEIGHT, TWO_COLUMNS, check_image, draw_bars, save
-from .encoders import folder_encoder, load_encoder
+from .encoders import check_encoder, folder_encoder, load_encoder
 from .errors import InputError, escaped, shown
 from .flags import aligned, named_path
 from .tasks import MAX_POSITIONS
@@ -115,7 +115,9 @@ def compared_texts(data: DataFolder, others: Iterable[DataFolder] = ()) -> Compa
     for each in (data, *others):
         if encoder is None and each.symbols == data.symbols:
             with contextlib.suppress(InputError):
-                encoder = load_encoder(*folder_encoder(each, None, None))
+                found = load_encoder(*folder_encoder(each, None, None))
+                check_encoder(each, found)
+                encoder = found
 
     def sentences(part: str, split: str) -> list[Sentence]:
         rows = data.rows(part, split)

@@ -118,7 +118,7 @@ def open_checkpoint(
     state = load_state(path, "checkpoint", {**NO_CACHES, **moved}, read=reader(path, moved.get("backbone")))
     check_is_ours(state, what)
     onnx = onnx_file(path)
-    # The device of a tensor, as torch adds the number that a name leaves out.
+    # A tensor says the whole name of its device: "cuda" becomes "cuda:0".
     try:
         target = torch.empty(0, device=usual_device(cpu=onnx is not None) if device is None else device).device
     except (AssertionError, RuntimeError) as error:
@@ -164,7 +164,7 @@ def open_checkpoint(
 
 
 def keep_beginnings(cfg: Any, truncate: bool) -> None:
-    """Cut texts at their ends where the training cut them anywhere; with ``truncate`` even where it cut none."""
+    """Cut texts at their ends if the training cut them, at any place; with ``truncate`` in any case."""
     # A random crop would depend on the text's number in a file.
     if truncate:
         cfg.shorten_data_split_list = ""

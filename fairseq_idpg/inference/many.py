@@ -20,8 +20,8 @@ class ManyTasks:
     """Trained models that share one backbone, each with its own method, head, prompt length, position and labels.
 
     ``checkpoints``: the name of each task, or None, and its checkpoint; ``open_checkpoint``: reads one, its method not
-    merged into a backbone that is shared. Raise InputError as ``load`` does, and where a name is missing or stands
-    twice, or a backbone is another one or is trained.
+    merged into a backbone that is shared. Raise InputError as ``load`` does, where two tasks have one name or a task
+    has none, and where their backbones differ or are trained.
     """
 
     def __init__(self, open_checkpoint: Callable[[str], Predictor], checkpoints: Sequence[tuple[str | None, Any]]):

@@ -30,7 +30,7 @@ LINEARS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_att
 
 
 class Product(nn.Module):
-    """x W^T + b with W^T kept: quantisation finds the matrix, and both passes of IDPG share it."""
+    """x W^T + b, W^T being the parameter: int8 needs the matrix itself, and both passes of IDPG share it."""
 
     def __init__(self, linear: Any):
         super().__init__()

@@ -162,7 +162,7 @@ def obstacle(method: Method | None, options: Mapping[str, Any], trained: Mapping
         return "it makes prompts from each input, and peft has the same ones for all"
     if type(method) is LoRA:
         return None
-    if not isinstance(method, TaskPrompts) or type(method) is not TaskPrompts:
+    if type(method) is not TaskPrompts:
         return "peft has no such method"
     if method.insertion == "key-value":
         every = len(method.places) == model["encoder_layers"]

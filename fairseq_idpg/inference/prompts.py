@@ -115,10 +115,10 @@ class SeenRows(list[LayerRows]):
     def _make(self, slot: str, maker: Any, *at: Any) -> Any:
         made = maker(*at)
         if made is not None:
-            if slot == "hidden" and at[0] < 0:  # rows behind the embedding, where those among the words are 0
+            # "hidden" is called at the end of a layer, with (layer, states), and the next layer reads its rows. At
+            # layer -1 they replace the rows of "input", which are 0 then, and whose maker is called with (states).
+            if slot == "hidden" and at[0] < 0:
                 self.clear()
-            # The input's maker is called with (states), others with (layer, states). "hidden" follows its layer, so
-            # the next layer reads its rows.
             self.append((0 if slot == "input" else at[0] + (slot == "hidden"), made))
         return made
 

@@ -112,6 +112,7 @@ def check_target(target: Path, overwrite: bool, files: tuple[str, ...] = ()) -> 
         return
     names = {entry.name for entry in target.iterdir()} if target.is_dir() else {""}
     held, *more = files or (ONNX if ONNX in names else TENSORS, CONFIG, CARD, VOCAB, f"{ONNX}.data")
+    # empty, or a folder to share and nothing else
     replaceable = not names or {held, more[0]} <= names <= {held, *more}
     if not overwrite or not replaceable:
         remedy = ", or replace it (--overwrite; in Python overwrite=True)" if replaceable else ""

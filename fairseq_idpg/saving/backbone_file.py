@@ -1,8 +1,8 @@
 """Reading a fairseq RoBERTa checkpoint as the frozen backbone, and notes about such files.
 
 To check that a backbone is whole and finite, and to compute the SHA-256 of its tensors, takes seconds at the size of
-RoBERTa-large. A note of both spares every later process that. It holds for the file that was read alone: for one path,
-inode, size and times of last change. A note that does not fit its own checksum is not used.
+RoBERTa-large. A note of both spares every later process that. It holds as long as path, inode, size and times of last
+change are those of the file that was read. A note that does not fit its own checksum is not used.
 
 The notes are in ``$XDG_CACHE_HOME/fairseq_idpg/backbones``, by default below ``~/.cache``. The environment variable
 FAIRSEQ_IDPG_CACHE names another folder than ``fairseq_idpg``; with ``off`` notes are neither made nor read.

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 OUR_MODEL = "roberta_idpg"
 KNOWN_TASKS = (TASK, "sentence_prediction")
 KNOWN_CRITERIONS = ("sentence_prediction_idpg", "sentence_prediction")
-# Other sections that options refer to; the rest of them builds nothing.
+# The other sections that options of these three refer to.
 PARENTS = ("common", "dataset", "distributed_training", "optimization", "checkpoint")
 LARGEST = 2**16  # of whole numbers among the options: larger sizes could only fill the memory
 LONGEST_TEXT, LONGEST_LIST = 2**17, 2**12  # of an option: what Linux takes as one argument; lists are slow to read

@@ -54,8 +54,8 @@ def load_state(
     """Return what fairseq's ``load_checkpoint_to_cpu`` returns, of a file that may be a stranger's.
 
     ``option`` named the file. ``overrides`` replace values of the configuration, unchecked. ``builds``: whether a model
-    is made from it; a training that goes on, or starts from a backbone, reads tensors and progress alone. ``read``: of
-    a folder of peft, what reads that. Raise InputError as ``read_file`` and ``buildable`` do.
+    is made from it; a training that goes on, or starts from a backbone, reads tensors and progress alone. ``read``: the
+    function that reads the file, see ``peft.reader``. Raise InputError as ``read_file`` and ``buildable`` do.
     """
     what = f"{option} {path}"
     state = read(path, option)

@@ -26,7 +26,7 @@ PROGRESS = ("extra_state", "optimizer_history", "last_optimizer_state")
 CHECKSUMS = "checksums"  # of these, by name
 PARTS = 10**6  # of a value: only a file that is made to take for ever has more
 
-TIMES, SPARE = 4, 2**26  # a model may have so many times the numbers of its file, and so many more
+TIMES, SPARE = 4, 2**26  # a model may have TIMES the numbers of its file, plus SPARE
 OBJECTS = 2**12  # numbers that fit into the memory of the objects around a tensor
 
 ANOTHER = "give another checkpoint to --path, --restore-file or --save-dir"

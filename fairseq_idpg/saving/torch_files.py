@@ -28,7 +28,7 @@ from ..errors import InputError
 from .tensors import FINGERPRINT, with_progress_checksums
 
 ARCHIVE = b"PK\x03\x04"
-VIEWS = 4  # the tensors of a file may be so many times larger than the file, as some share their numbers
+VIEWS = 4  # the tensors of a file may have VIEWS times its bytes, since some share their numbers
 NUMBER_BYTES = {
     **{"Byte": 1, "Char": 1, "Bool": 1, "Short": 2, "Half": 2, "BFloat16": 2},
     **{"Int": 4, "Float": 4, "Long": 8, "Double": 8},

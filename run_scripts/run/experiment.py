@@ -261,7 +261,7 @@ def drawn(experiment: Experiment, source: DataFolder) -> tuple[int, int, int]:
         left = max(1, examples - experiment.k)
         return experiment.k, experiment.dev_examples or min(FEW_SHOT_DEV, left), experiment.seed
     dev = experiment.dev_examples or max(1, min(HELD_OUT_MOST, examples // HELD_OUT_SHARE))
-    return examples - dev, dev, HELD_OUT_SEED
+    return max(1, examples - dev), dev, HELD_OUT_SEED
 
 
 def of_each_split(experiments: Iterable[Experiment]) -> Iterable[Experiment]:

@@ -173,6 +173,7 @@ def test_the_first_row_of_a_word_counts_and_words_with_spaces_are_passed_over(tm
         ("v.txt", None, "v.txt"),
         ("v.txt", b"x 1 2\ngood 1 2 3\n", "line 2 is"),
         ("v.txt", b"x 1 2\ngood 1 nan\n", "line 2 is"),
+        ("v.txt", b"x 1 2\nsp " + b"q " * 32767 + b"good 1 2\n", "line 2 is"),  # 64 KiB, then what looks like a line
         ("v.gz", gzip.compress(b"x" + b" 1" * (1 << 20), mtime=0), "line 1 is"),
         ("v.zip", zipped("glove.tiny.2d.txt"), "glove.tiny.3d.txt, glove.tiny.2d.txt"),
         ("package", {"words": ["good"]}, "package"),

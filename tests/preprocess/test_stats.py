@@ -115,3 +115,6 @@ def test_texts_are_compared_by_their_letters_and_digits(tmp_path, capsys):
         (tmp_path / "y-bin" / record).unlink()
     assert run(["stats", tmp_path / "x-bin", tmp_path / "y-bin"]) == 0
     assert capsys.readouterr().out == said
+    # another model's vocabulary would read the ids as other text, so these are compared themselves
+    (tmp_path / "bert" / "vocab.txt").write_text("\n".join(vocabulary[:-6]) + "\n")
+    assert describe_folder(DataFolder(tmp_path / "x-bin"))["in_train"] == {"valid": 0}

@@ -27,6 +27,7 @@ def make_task(folder, prompt_length=5, **options):
     cfg = SentencePredictionIDPGConfig(**{"data": str(folder), "seed": 1, **usual, **options})
     task = SentencePredictionIDPGTask.setup_task(cfg)
     task.prompt_length = prompt_length
+    task.cfg.persistent_workers = False  # processes that outlive their batches are killed, and leave /tmp/pymp-*
     return task
 
 
@@ -136,9 +137,10 @@ def test_room_is_reserved_to_the_last_token(folders):
 def test_random_crops_change_with_the_epoch_whichever_process_reads(folders, workers):
     task = make_task(folders[True], max_positions=16, shorten_method="random_crop")
     dataset = task.load_dataset("train")
-    batches = task.get_batch_iterator(dataset, max_sentences=24, num_workers=workers)
+    batches = task.get_batch_iterator(dataset, max_sentences=24, num_workers=workers, data_buffer_size=0)
     for epoch in (1, 2):
-        (batch,) = batches.next_epoch_itr(shuffle=False)
+        counted = batches.next_epoch_itr(shuffle=False)
+        (batch,) = *counted, *counted._itr  # torch's own iterator, whose process ends once it is empty
         dataset.set_epoch(epoch)
         assert torch.equal(batch["net_input"]["src_tokens"], dataset.raw_tokens(batch["id"].numpy()))
         dataset.set_epoch(3 - epoch)
@@ -155,7 +157,7 @@ def test_nothing_is_loaded_before_caches_are_filled(folders):
     before = set(multiprocessing.active_children())
     batches = task.get_batch_iterator(dataset, **options).next_epoch_itr(shuffle=False)
     assert set(multiprocessing.active_children()) == before
-    assert len(list(batches)) == 6
+    assert len(list(batches._itr)) == 6
 
 
 def test_shortening_can_be_limited_to_some_splits(folders):

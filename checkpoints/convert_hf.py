@@ -15,7 +15,6 @@ Shapes: V vocabulary, P Hugging Face positions, S segments, C width, F inner wid
 
 import argparse
 import os
-import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,7 +29,7 @@ from torch import Tensor
 from preprocess.encoders.hugging_face import Vocabulary, dictionary_symbols, fairseq_order, read_json, read_vocabulary
 from preprocess.errors import InputError, command_line, reason_of
 from preprocess.flags import named_path
-from preprocess.writing import new_folder
+from preprocess.writing import scratch_folder, sweep
 
 State = dict[str, Tensor]
 Config = dict[str, Any]
@@ -318,15 +317,17 @@ def convert(source: Path, target: Path, check: bool = False, force: bool = False
     except (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise InputError(f"SRC {source} cannot be converted: {error}") from None
 
-    # the folder is replaced as a whole, so that no model ever stands beside another one's dictionary
-    with new_folder(target, overwrite=True) as work:
+    sweep(target)
+    with scratch_folder(target) as work:
         (work / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
         torch.save(checkpoint, str(work / "model.pt"))
         if check:
             verify(source, work, order)
-        if target.exists():  # all else in it stays
-            more: Any = {"ignore": lambda folder, _: FILES if Path(folder) == target else ()}
-            shutil.copytree(target, work, symlinks=True, copy_function=os.link, dirs_exist_ok=True, **more)
+        target.mkdir(exist_ok=True)
+        # the old model goes first and the new one comes last: none ever stands beside another one's dictionary
+        (target / "model.pt").unlink(missing_ok=True)
+        for name in FILES:
+            (work / name).replace(target / name)
     return checkpoint
 
 

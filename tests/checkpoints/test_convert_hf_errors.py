@@ -1,7 +1,5 @@
 """Every refusal names file, value and remedy, and leaves nothing behind."""
 
-import os
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -81,31 +79,29 @@ def test_refused(case, source, tmp_path):
 
 
 @pytest.mark.parametrize("failing_move", [1, 2])
-def test_both_files_are_replaced_together(failing_move, source, tmp_path, monkeypatch):
-    """What is there stays without --force, and with it until both are whole; other files stay."""
-    folder, taken, moves = source("bert"), tmp_path / "out", []
-    (taken / "mine").mkdir(parents=True)
-    old = {name: f"old {name}" for name in ("model.pt", "dict.txt", "mine/model.pt")}
-    for name, text in old.items():
-        (taken / name).write_text(text)
-
-    def flaky(move, *places):
-        moves.append(places)
-        if len(moves) == failing_move:
-            raise KeyboardInterrupt
-        move(*places)
-
+def test_a_model_never_stands_beside_another_ones_dictionary(failing_move, source, tmp_path, monkeypatch):
+    """What is there stays without --force; with it, a folder without its model is refused later."""
+    folder, taken, moves, replace = source("bert"), tmp_path / "out", [], Path.replace
+    taken.mkdir()
+    for name in ("model.pt", "dict.txt", "notes"):
+        (taken / name).write_text(f"old {name}")
     with pytest.raises(InputError, match="--force"):
         convert_hf.convert(folder, taken)
-    with monkeypatch.context() as patched:
-        for name in ("rename", "replace"):
-            patched.setattr(os, name, partial(flaky, getattr(os, name)))
-        with pytest.raises(KeyboardInterrupt):
-            convert_hf.convert(folder, taken, force=True)
-    assert all((taken / name).read_text() == text for name, text in old.items())
+    assert all((taken / name).read_text() == f"old {name}" for name in ("model.pt", "dict.txt"))
+
+    def flaky(path, target):
+        moves.append(path)
+        if len(moves) == failing_move:
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", flaky)
+    with pytest.raises(KeyboardInterrupt):
+        convert_hf.convert(folder, taken, force=True)
+    assert not (taken / "model.pt").exists() and (taken / "notes").exists()
+    monkeypatch.undo()
     convert_hf.convert(folder, taken, force=True)
-    kept = [name for name, text in old.items() if (taken / name).read_bytes() == text.encode()]
-    assert kept == ["mine/model.pt"]
+    assert (taken / "model.pt").exists() and (taken / "notes").exists()
 
 
 def test_pickled_code_is_not_run(source, tmp_path):

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from preprocess.data_folder import DataFolder
 from preprocess.errors import shown
-from preprocess.flags import flag_name, named_path
+from preprocess.flags import flag_name, named_path, positive
 from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
 
 from .errors import InputError, check_there, command_parser, is_hub_name, logged_command
@@ -109,7 +109,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("data", metavar="DATA-bin", nargs="?", help="binarized folder, instead of --text")
     add_model_options(parser)
     add("--out", metavar="FILE", type=named_path, help="file of the predictions (default, of --text: standard output)")
-    add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
+    add("--batch-size", type=positive, default=64, metavar="N", help="default: 64")
     text = parser.add_argument_group("sentences")
     text.add_argument("--text", metavar="FILE|-", help="file of sentences, one in each line; -: standard input")
     layout = text.add_mutually_exclusive_group()
@@ -127,8 +127,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raise InputError for options that contradict each other."""
-    if args.batch_size < 1:
-        raise InputError(f"--batch-size {args.batch_size}: give 1 or more")
     if (args.data is None) == (args.text is None):
         both = f"not both DATA-bin {args.data} and --text {args.text}" if args.data else "both are missing"
         raise InputError(f"give sentences with --text FILE (-: standard input), or a binarized folder; {both}")

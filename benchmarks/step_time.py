@@ -19,7 +19,7 @@ and prompt. "/ peer" is the ratio to the fastest of the peers that stand beside 
 works on float32 copies. On the CPU, the peak then includes the float32 model that the half one is made from.
 --clock cpu counts the seconds that the process computed; with --threads 1, as threads that wait may count too.
 --device cuda: the batches lie on the GPU before the first step, the clock is read when the GPU has finished, memory is
-what torch has allocated there. Every case keeps its model there, but gives the memory of steps back after its turn.
+what torch has reserved there. Every case keeps its model there, but gives the memory of steps back after its turn.
 """
 
 import argparse

@@ -147,8 +147,10 @@ def _method(case: Case, settings: Settings) -> Built:
     model = RobertaIDPGModel(args, encoder)
     model.register_classification_head(HEAD, num_classes=2)
     model.backbone_loaded = True  # a random one
-    if settings.device == "cpu" and settings.dtype == "float32":  # as the task does
-        pack_linears(encoder.sentence_encoder.layers, trains=True)
+    if settings.predict:
+        model.merge_method()  # where it can stand in the weights
+    if settings.device == "cpu" and settings.dtype == "float32":  # as the task and ``load`` do
+        pack_linears(encoder.sentence_encoder.layers, trains=not settings.predict)
     word_vectors = model.method is not None and model.method.representation == GLOVE
 
     def arguments(tokens: Tensor) -> dict[str, Any]:
@@ -254,7 +256,7 @@ class Steps:
         self.dtype, self.clock = getattr(torch, settings.dtype), CLOCKS[settings.clock]
         with nullcontext() if settings.device == "cpu" else repeated_draws():
             self.model, arguments, self.logits = build(case, settings)
-        self.model.to(self.dtype).to(self.place).train()
+        self.model.to(self.dtype).to(self.place).train(not settings.predict)
         self.batches = [(self.placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in drawn]
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = Optimizer(trained)
@@ -269,9 +271,6 @@ class Steps:
             "kept_mib": 0.0 if settings.predict else self._kept_mib(),
         }
         self.predicts = settings.predict
-        if self.predicts:
-            self.model.eval()
-            getattr(self.model, "merge_method", lambda: None)()  # a method that can stand in the weights does
 
     def finish(self) -> None:
         """Wait until the work given to the device is done."""

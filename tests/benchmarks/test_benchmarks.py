@@ -12,8 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
 from checkpoints.convert_hf import convert
+from fairseq_idpg.backbone.cpu import PACKED
 from fairseq_idpg.methods.registry import PRESETS
 from tests.checkpoints import hf_folders
 from tests.folders import ROOT, SIZE, write_backbone, write_folder
@@ -75,6 +77,17 @@ def test_variants_are_what_their_names_say():
     given = {case.name: worker.Steps(case, settings).batches[0][0].keys() for case in cases}
     assert given["m-idpg-phm-cached"] - given["m-idpg-phm"] == {"representation"}
     assert given["lpt-naive-cached-states"] - given["lpt-naive"] == {"states"}
+
+
+@pytest.mark.parametrize("name", ["lora", "fine-tuning"])
+def test_predictions_have_packed_weights(name):
+    """All of them, as ``load`` has: also those into which a method was written, and those that were trained."""
+    settings = replace(import_module("common").SIZES["tiny"], threads=1, predict=True)
+    steps = import_module("step_worker").Steps(*import_module("step_time").find_cases([name]), settings)
+    layers = steps.model.encoder.sentence_encoder.layers
+    linears = {module for module in layers.modules() if isinstance(module, torch.nn.Linear)}
+    packed = {module for module, kept in PACKED.items() if kept.version == module.weight._version}
+    assert linears <= packed and steps.built["trainable"] > 0
 
 
 def test_memory_by_calculation_is_what_a_step_takes(benchmark, tmp_path):
@@ -191,7 +204,7 @@ def gpu(*words: str, **variables: object) -> subprocess.CompletedProcess:
 
 def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     """After --limit seconds it ends; the same command runs the parts that are left."""
-    usual = {"PYTHON": python, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "lora", "OUT": tmp_path / "out"}
+    usual = {"PYTHON": python, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "'lor?'", "OUT": tmp_path / "out"}
     usual.update(PARTS="environment agree targets sizes predict steps", DTYPES="bfloat16")
     words = ["--threads", "1", "--rounds", "1", "--steps", "1", "--against", str(SCRIPTS.parent)]
     assert gpu("--limit", "0.001", *words, **usual).returncode == 0

@@ -57,7 +57,7 @@ def cells(block: str) -> list[list[str]]:
 
 
 def test_step_time(benchmark, tmp_path):
-    names = ["m-idpg-phm", "m-idpg-phm-cached", "m-idpg-phm-grouped", "prompt-tuning", "fine-tuning", "floor"]
+    names = ["m-idpg-phm", "m-idpg-phm-cached", "prompt-tuning", "fine-tuning", "floor"]
     said = benchmark("step_time", *STEP, "--no-peers", "--json", tmp_path / "figures.json", "--cases", *names)
     figures = json.loads((tmp_path / "figures.json").read_text())
     block = next(block for block in said.split("\n\n") if block.startswith("case "))

@@ -112,7 +112,7 @@ def make_parser(doc: str | None, clock: bool = False, **numbers: tuple[int, str]
 def add_step_options(parser: argparse.ArgumentParser, base: Settings | None = None) -> None:
     """Add the options of a training step: NUMBERS, --device, --dtype, and without a ``base`` also --size."""
     for name, text in NUMBERS.items():
-        default = getattr(base, name, "that of --size") or "each preset's"
+        default = getattr(base, name, "that of --size" if getattr(Settings, name) else "each preset's")
         parser.add_argument(flag_name(name), type=positive, metavar="N", help=f"{text} (default {default})")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default cpu")
     dtypes = ("float32", "float16", "bfloat16")

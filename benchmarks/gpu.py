@@ -53,8 +53,8 @@ class Part(NamedTuple):
 
 
 def words(name: str) -> list[str]:
-    """Return those of a variable of the environment."""
-    return os.environ.get(name, "").split()
+    """Return those of a variable of the environment, as a shell takes them."""
+    return shlex.split(os.environ.get(name, ""))
 
 
 def find_parts(device: str, size: str, more: list[str]) -> list[Part]:

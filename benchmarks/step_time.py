@@ -14,12 +14,11 @@ have the rows, hidden sizes and ranks of the preset that they stand beside, and 
 and prompt. "/ peer" is the ratio to the fastest of the peers that stand beside the preset.
 
 --predict times predictions of the same batches; a method that can stand in the weights does then.
---length gives all sentences the same number of tokens instead of drawing it from N(40, 10).
 --dtype float16 and bfloat16 train as fairseq's --fp16 and --bf16: the frozen weights too are in half precision, Adam
 works on float32 copies. On the CPU, the peak then includes the float32 model that the half one is made from.
 --clock cpu counts the seconds that the process computed; with --threads 1, as threads that wait may count too.
 --device cuda: the batches lie on the GPU before the first step, the clock is read when the GPU has finished, memory is
-what torch has allocated there. Every case keeps its model there, but gives the memory of steps back after its turn.
+what torch has reserved there. Every case keeps its model there, but gives the memory of steps back after its turn.
 """
 
 import argparse
@@ -77,7 +76,6 @@ class Case:
     cached: bool = False  # the batches bring M(x), as with --representation-cache
     cached_states: bool = False  # they bring what enters the first layer with a prompt, as with --state-cache
     dropout: bool = True  # whether the backbone has its own; --state-cache needs it to be off
-    grouped: bool = False  # as with --group-by-length
     checkpointed: bool = False  # as with --checkpoint-activations
     checkout: str = ""  # another folder of this project whose code is measured; empty for this one
 
@@ -91,15 +89,13 @@ class Case:
         return self.options.get("prompt_length", FLOOR_ROWS)
 
 
-VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # preset -> ending of the name -> what is different
-    "m-idpg-phm": {"-cached": {"cached": True}, "-grouped": {"grouped": True}, "-checkpointed": {"checkpointed": True}},
-    "fine-tuning": {"-checkpointed": {"checkpointed": True}},
-    "lora": {"-checkpointed": {"checkpointed": True}},
-    "prompt-tuning": {
-        "-grouped": {"grouped": True},
-        "-checkpointed": {"checkpointed": True},
-        "-no-dropout": {"dropout": False, "group": LATE},  # it stands beside cached states
-    },
+CHECKPOINTED: dict[str, dict[str, Any]] = {"-checkpointed": {"checkpointed": True}}
+VARIANTS = {  # preset -> ending of the name -> what is different
+    "m-idpg-phm": {"-cached": {"cached": True}, **CHECKPOINTED},
+    "fine-tuning": CHECKPOINTED,
+    "lora": CHECKPOINTED,
+    # without dropout it stands beside cached states
+    "prompt-tuning": {**CHECKPOINTED, "-no-dropout": {"dropout": False, "group": LATE}},
 }
 LATE_VARIANTS = {"-cached-states": {"cached_states": True, "dropout": False}}  # of every late preset
 # MAKER-KIND of other libraries -> the presets that it stands beside; the sizes are those of the first

@@ -36,11 +36,10 @@ MIB = 2**20
 PERIOD = 2**16  # of repeated draws
 
 
-def batches(settings: Settings, grouped: bool) -> list[tuple[Tensor, Tensor]]:
+def batches(settings: Settings) -> list[tuple[Tensor, Tensor]]:
     """Draw tokens (B x T) and labels (B) of each step, padded to the step's longest row.
 
-    Rows are ``<s> A </s>`` with lengths from N(mean, spread x mean), cut off at 0.3 and 1.5 times the mean. With
-    ``grouped`` steps have rows of similar length, as the task makes them.
+    Rows are ``<s> A </s>`` with lengths from N(mean, spread x mean), cut off at 0.3 and 1.5 times the mean.
     """
     draw, mean, count = np.random.RandomState(0), settings.length, settings.batch * settings.steps
     lengths = np.rint(draw.normal(mean, settings.length_spread * mean, count))
@@ -49,16 +48,8 @@ def batches(settings: Settings, grouped: bool) -> list[tuple[Tensor, Tensor]]:
     for row in rows:
         row[0], row[-1] = BOS, EOS
     labels = torch.from_numpy(np.random.RandomState(1).randint(0, 2, count))
-    order = np.arange(count)
-    if grouped:
-        from fairseq_idpg.tasks.dataset import grouped_by_length
-
-        order = grouped_by_length(order, lengths)
-    steps = order.reshape(settings.steps, settings.batch)
-    return [
-        (pad_sequence([rows[i] for i in step], batch_first=True, padding_value=PAD), labels[torch.from_numpy(step)])
-        for step in steps
-    ]
+    steps = (slice(start, start + settings.batch) for start in range(0, count, settings.batch))
+    return [(pad_sequence(rows[step], batch_first=True, padding_value=PAD), labels[step]) for step in steps]
 
 
 def prompted(tokens: Tensor, length: int) -> Tensor:
@@ -90,16 +81,12 @@ def as_computed(settings: Settings) -> Iterator[None]:
 
     On a CPU they are drawn in float32 first, which gives the same values in each precision.
     """
-    if settings.device == "cpu":
-        yield
-        return
-    usual = torch.get_default_dtype()
-    torch.set_default_dtype(getattr(torch, settings.dtype))
+    torch.set_default_dtype(torch.float32 if settings.device == "cpu" else getattr(torch, settings.dtype))
     try:
         with torch.device(settings.device):
             yield
     finally:
-        torch.set_default_dtype(usual)
+        torch.set_default_dtype(torch.float32)
 
 
 @cache
@@ -147,8 +134,10 @@ def _method(case: Case, settings: Settings) -> Built:
     model = RobertaIDPGModel(args, encoder)
     model.register_classification_head(HEAD, num_classes=2)
     model.backbone_loaded = True  # a random one
-    if settings.device == "cpu" and settings.dtype == "float32":  # as the task does
-        pack_linears(encoder.sentence_encoder.layers, trains=True)
+    if settings.predict:
+        model.merge_method()  # where it can stand in the weights
+    if settings.device == "cpu" and settings.dtype == "float32":  # as the task and ``load`` do
+        pack_linears(encoder.sentence_encoder.layers, trains=not settings.predict)
     word_vectors = model.method is not None and model.method.representation == GLOVE
 
     def arguments(tokens: Tensor) -> dict[str, Any]:
@@ -249,12 +238,12 @@ class Steps:
     def __init__(self, case: Case, settings: Settings):
         torch.set_num_threads(settings.threads)
         torch.manual_seed(0)
-        drawn = batches(settings, case.grouped)
+        drawn = batches(settings)
         self.place, self.cuda = settings.device, settings.device == "cuda"
         self.dtype, self.clock = getattr(torch, settings.dtype), CLOCKS[settings.clock]
         with nullcontext() if settings.device == "cpu" else repeated_draws():
             self.model, arguments, self.logits = build(case, settings)
-        self.model.to(self.dtype).to(self.place).train()
+        self.model.to(self.dtype).to(self.place).train(not settings.predict)
         self.batches = [(self.placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in drawn]
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = Optimizer(trained)
@@ -269,9 +258,6 @@ class Steps:
             "kept_mib": 0.0 if settings.predict else self._kept_mib(),
         }
         self.predicts = settings.predict
-        if self.predicts:
-            self.model.eval()
-            getattr(self.model, "merge_method", lambda: None)()  # a method that can stand in the weights does
 
     def finish(self) -> None:
         """Wait until the work given to the device is done."""

@@ -12,8 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
 from checkpoints.convert_hf import convert
+from fairseq_idpg.backbone.cpu import PACKED
 from fairseq_idpg.methods.registry import PRESETS
 from tests.checkpoints import hf_folders
 from tests.folders import ROOT, SIZE, write_backbone, write_folder
@@ -55,7 +57,7 @@ def cells(block: str) -> list[list[str]]:
 
 
 def test_step_time(benchmark, tmp_path):
-    names = ["m-idpg-phm", "m-idpg-phm-cached", "m-idpg-phm-grouped", "prompt-tuning", "fine-tuning", "floor"]
+    names = ["m-idpg-phm", "m-idpg-phm-cached", "prompt-tuning", "fine-tuning", "floor"]
     said = benchmark("step_time", *STEP, "--no-peers", "--json", tmp_path / "figures.json", "--cases", *names)
     figures = json.loads((tmp_path / "figures.json").read_text())
     block = next(block for block in said.split("\n\n") if block.startswith("case "))
@@ -75,6 +77,16 @@ def test_variants_are_what_their_names_say():
     given = {case.name: worker.Steps(case, settings).batches[0][0].keys() for case in cases}
     assert given["m-idpg-phm-cached"] - given["m-idpg-phm"] == {"representation"}
     assert given["lpt-naive-cached-states"] - given["lpt-naive"] == {"states"}
+
+
+@pytest.mark.parametrize("name", ["lora", "fine-tuning"])
+def test_predictions_have_packed_weights(name):
+    """All of them, as ``load`` has: also those into which a method was written, and those that were trained."""
+    settings = replace(import_module("common").SIZES["tiny"], threads=1, predict=True)
+    steps = import_module("step_worker").Steps(*import_module("step_time").find_cases([name]), settings)
+    layers = steps.model.encoder.sentence_encoder.layers.modules()
+    linears = [layer for layer in layers if isinstance(layer, torch.nn.Linear)]
+    assert linears and all(PACKED[layer].version == layer.weight._version for layer in linears)
 
 
 def test_memory_by_calculation_is_what_a_step_takes(benchmark, tmp_path):
@@ -191,7 +203,7 @@ def gpu(*words: str, **variables: object) -> subprocess.CompletedProcess:
 
 def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     """After --limit seconds it ends; the same command runs the parts that are left."""
-    usual = {"PYTHON": python, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "lora", "OUT": tmp_path / "out"}
+    usual = {"PYTHON": python, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "'lor?'", "OUT": tmp_path / "out"}
     usual.update(PARTS="environment agree targets sizes predict steps", DTYPES="bfloat16")
     words = ["--threads", "1", "--rounds", "1", "--steps", "1", "--against", str(SCRIPTS.parent)]
     assert gpu("--limit", "0.001", *words, **usual).returncode == 0

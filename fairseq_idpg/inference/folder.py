@@ -136,13 +136,13 @@ def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progr
     dataset = task.load_dataset(split, need_labels=False)
     head = task.cfg.classification_head_name
     task.begin_valid_epoch(0, model)
-    batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
     device = next(model.parameters()).device
     outputs: dict[int, np.ndarray] = {}  # by the number of the example
     targets: dict[int, float] = {}
     with warnings.catch_warnings():
-        # fairseq asks for it, also where there is no GPU; with a cache, the loop makes torch's loader.
+        # fairseq asks torch's loader for it, also where there is no GPU; with a cache, the loop makes the loader
         warnings.filterwarnings("ignore", "'pin_memory'")
+        batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
         for sample in tqdm(batches, desc=split, unit="batch", disable=None if progress else True):
             inputs = utils.move_to_cuda(sample["net_input"], device) if device.type == "cuda" else sample["net_input"]
             with refuse_batch(inputs["src_tokens"], "give a smaller --batch-size", f"split {split}: "):

@@ -19,7 +19,6 @@ COMMANDS = [  # of predict: what is given, what the line names
     ("--path SINGLES --text x.txt --out SINGLES --format csv", "--path"),
     ("--path SINGLES --text x.txt --out BACKBONE --format csv", "backbone"),
     ("--path SINGLES --text x.txt --out ENCODER --format csv", "encoder"),
-    ("--path SINGLES --text x.txt --batch-size 0", "--batch-size 0"),
     ("--path no.pt --text x.txt", "--path no.pt"),
     ("--path PAIRS --text x.txt", "pair"),
     ("--path SINGLES --text x.txt --fp16", "--fp16"),

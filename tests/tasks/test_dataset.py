@@ -27,7 +27,7 @@ def make_task(folder, prompt_length=5, **options):
     cfg = SentencePredictionIDPGConfig(**{"data": str(folder), "seed": 1, **usual, **options})
     task = SentencePredictionIDPGTask.setup_task(cfg)
     task.prompt_length = prompt_length
-    task.cfg.persistent_workers = False  # processes that outlive their batches are killed, and leave /tmp/pymp-*
+    task.cfg.persistent_workers = False  # processes that outlive their batches are killed, and leave folders behind
     return task
 
 

@@ -118,7 +118,7 @@ def open_checkpoint(
     state = load_state(path, "checkpoint", {**NO_CACHES, **moved}, read=reader(path, moved.get("backbone")))
     check_is_ours(state, what)
     onnx = onnx_file(path)
-    # A tensor says the whole name of its device: "cuda" becomes "cuda:0".
+    # A tensor says the whole name of its device, with the number that "cuda" leaves out.
     try:
         target = torch.empty(0, device=usual_device(cpu=onnx is not None) if device is None else device).device
     except (AssertionError, RuntimeError) as error:

@@ -33,13 +33,17 @@ OVER = {
 UNITS: dict[str, Callable[[Pair], Any]] = {"tasks": itemgetter(0), "seeds": itemgetter(1)}
 WITH_INTERVAL = ("seeds", "seeds-of-tasks", "examples")  # the units of which intervals are printed
 DRAWS = 10_000  # of the bootstrap
+OF_TASKS = {  # tests with the tasks fixed: another p than a test of all pairs as one sample
+    "seeds-of-tasks": "paired t-test within tasks (Welch's degrees of freedom)",
+    "examples": f"bootstrap of seeds and test examples ({DRAWS:,} draws)",
+}
 
 
 def test_of(test: str, over: str) -> str:
     """Return the name of the test of ``compare_rows``; raise InputError where that has no test by ranks."""
-    if test == "wilcoxon" and over in ("seeds-of-tasks", "examples"):
+    if test == "wilcoxon" and over in OF_TASKS:
         raise InputError(f"--significance-test wilcoxon: leave it out with --significance-over {over}")
-    return "bootstrap of seeds and test examples" if over == "examples" else TESTS[test]
+    return OF_TASKS.get(over, TESTS[test])
 
 
 def p_text(p: float, equals: str = "") -> str:

@@ -83,7 +83,10 @@ def test_tables_have_averages_and_votes(tmp_path):
 def test_the_test_with_the_tasks_fixed_is_named(tmp_path):
     """It is none of all pairs as one sample, which gives another p."""
     runs = [run for row in ("efl", "adapter") for run in seeds(row, "CR", [80, 82])]
-    for table in ("--table 1 --tasks CR --significance adapter", "--table comparisons --tasks CR --significance adapter"):
+    for table in (
+        "--table 1 --tasks CR --significance adapter",
+        "--table comparisons --tasks CR --significance adapter",
+    ):
         found = report(tmp_path, runs, f"{table} --significance-over seeds-of-tasks")
         assert any("paired t-test within tasks (Welch's degrees of freedom)" in note for note in found.notes)
 

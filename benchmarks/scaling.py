@@ -27,7 +27,7 @@ AXES = {  # the name of each, its label, the values that are measured by default
     "prompt-length": ("prompt length (rows)", (1, 5, 20, 50)),
     "layers": ("depth (layers)", (4, 8, 12, 24)),
     "batch": ("batch size (sentences)", (2, 4, 8, 16)),
-    "length": ("mean sentence length (tokens)", (10, 20, 40, 80)),
+    "length": ("sentence length (tokens)", (10, 20, 40, 80)),
 }
 LABELS = {name.replace("-", "_"): label for name, (label, _) in AXES.items()}  # by the names of settings
 CASES = "fine-tuning m-idpg-phm m-idpg-phm-cached prompt-tuning p-tuning-v2 p-tuning-v2-kv floor".split()

@@ -97,12 +97,13 @@ def parameter_chart(results: Results, choice: Choice) -> Chart:
         of_paper = [theirs.get("printed", NOTHING), score_text(papers, unknown=NOTHING)]
         lines.append([[name, *cells, *([] if block is None else of_paper)]])
     header = ["method", "trainable", "Avg", *([] if block is None else ["paper: trainable", "paper: Avg"])]
-    markers = LEFT_OUT if block is None else "filled: ours; hollow: the paper's, of RoBERTa-large"
-    more = [f"{markers}; heads not counted; 0 is not drawn", *protocol(scope, tasks)]
+    markers = "" if block is None else "filled: ours; hollow: the paper's, of RoBERTa-large; "
+    said = f"{markers}heads not counted; 0 is not drawn"
+    more = [*([LEFT_OUT] if block is None else []), said, *protocol(scope, tasks)]
     title = "Figure 1: average score against trainable parameters"
     panel = Panel("", "trainable parameters without the head (log scale)", axis_label(tasks), series, log=True)
     table = Table(title, 1, header, lines, average_notes(scope, tasks), more)
-    return Chart([panel], table, caption(choice))
+    return Chart([panel], table, [*caption(choice), said])
 
 
 def generator_chart(results: Results, choice: Choice) -> Chart:

@@ -38,6 +38,7 @@ def test_figure_1_score_against_parameters(tmp_path, monkeypatch):
     assert bars(axes)[0] == (pytest.approx(85 - 2**0.5), pytest.approx(85 + 2**0.5))
     assert {"m-idpg-phm", "compacter"} < {*words(axes)} and not axes.figure.legends  # labels beside the points
     assert lines(axes, "compacter") == [(152_576, pytest.approx((92.7 + 87.1) / 2))]  # the paper's: ours lacks RTE
+    assert "hollow: the paper's" in found.caption[-1]
     by_name = {line[0]: line[1:] for line in found.table.lines}
     assert by_name["m-idpg-phm"] == ["137,232", "85.0±1.4", "134K", f"{(93.2 + 83.5) / 2:.1f}"]
     assert by_name["adapter"][:2] == ["1,622,784", "missing"]

@@ -75,8 +75,6 @@ def install() -> None:
       checkpoint_last.pt, with which training cannot go on.
     - ``checkpoint_utils.torch_persistent_save``: it renames a file whose bytes may not have reached the disk, and on a
       full disk it writes three times into the same file. A checkpoint of ours gets its checksums here.
-    - ``checkpoint_utils.checkpoint_paths``: it does not see the files of scores below 0, a correlation's, so that
-      --keep-best-checkpoints keeps them all.
 
     And for our own runs and files:
 
@@ -95,7 +93,6 @@ def install() -> None:
     import_no_compiler()
     _replace(PathManager, "copy", copy_whole)
     _replace(checkpoint_utils, "torch_persistent_save", save_whole)
-    _replace(checkpoint_utils, "checkpoint_paths", _checkpoint_paths)
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _read_checkpoint)
     _replace(checkpoint_utils, "load_checkpoint", _start)
     for command in resuming.loaded_commands("convert_namespace_to_omegaconf"):
@@ -176,12 +173,6 @@ def bind_optimizer(optimizer: FairseqOptimizer) -> None:
     while wrapped := getattr(optimizer, "fp32_optimizer", None) or getattr(optimizer, "wrapped_optimizer", None):
         optimizer = wrapped
     _bind(optimizer, "load_state_dict", _load_optimizer)
-
-
-def _checkpoint_paths(
-    theirs: Callable, path: str, pattern: str = r"checkpoint(\d+)\.pt", keep_match: bool = False
-) -> Any:
-    return theirs(path, pattern.replace(r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"), keep_match)
 
 
 def _read_checkpoint(
@@ -276,9 +267,6 @@ def _load_optimizer(
     load: Callable, optimizer: Any, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
 ) -> None:
     today = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
-    unknown = next((name for name in optimizer_overrides or {} if name not in today[0]), None)
-    if unknown is not None:  # it would change nothing
-        raise InputError(f"--optimizer-overrides: {unknown!r:.80} is unknown: give one of {', '.join(today[0])}")
     load(state_dict, optimizer_overrides)
     for group, options in zip(optimizer.param_groups, today):
         group.update({**options, **(optimizer_overrides or {})})

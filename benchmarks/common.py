@@ -138,7 +138,6 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def check_device(device: str) -> None:
-    """Raise InputError for a device that torch cannot use here."""
     if device == "cpu":
         return
     import torch  # which these processes do not need otherwise
@@ -222,6 +221,5 @@ def run_process(command: list[str], threads: int, **variables: str) -> Finished:
 
 
 def write_json(path: Path | None, figures: Any) -> None:
-    """Write what --json names, if it names a file."""
     if path:
         write_text(path, json.dumps(figures, indent=1) + "\n")

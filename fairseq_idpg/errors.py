@@ -56,7 +56,6 @@ def is_hub_name(path: str) -> bool:
 
 
 def check_there(option: str, *paths: str | None) -> None:
-    """Raise InputError where nothing stands at a path that is given."""
     for path in paths:
         if path is not None and not os.path.exists(path):
             raise InputError(f"{option} {path} does not exist: give the path of one that does")

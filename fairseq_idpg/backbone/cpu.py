@@ -62,7 +62,6 @@ class QuickDropout(FairseqDropout):
     """
 
     def draws_quickly(self, x: Tensor) -> bool:
-        """Return whether x is on a CPU, and some of it is dropped."""
         active = 0 < self.p < 1 and (self.training or self.apply_during_inference)
         return active and x.device.type == "cpu"
 
@@ -71,7 +70,6 @@ class QuickDropout(FairseqDropout):
 
 
 def drop_quickly(module: nn.Module) -> None:
-    """Replace each of fairseq's dropouts within ``module`` by ``QuickDropout``."""
     for parent in list(module.modules()):
         for name, child in parent.named_children():
             if type(child) is FairseqDropout:

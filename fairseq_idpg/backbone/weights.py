@@ -55,7 +55,6 @@ class Backbone:
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """The sizes of ``GEOMETRY`` as the checkpoint records them."""
         return {name: self.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
 
     def check_lm_head(self) -> None:

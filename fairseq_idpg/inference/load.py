@@ -174,8 +174,6 @@ def keep_beginnings(cfg: Any, truncate: bool) -> None:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in evaluation mode."""
-
     name: str  # its method, or fairseq's name of a model without one
     path: str
     model: Any

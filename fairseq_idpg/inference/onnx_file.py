@@ -106,7 +106,6 @@ class OnnxModel(nn.Module):
 
 
 def check_packages(*names: str) -> None:
-    """Raise InputError where a package is missing."""
     missing = " ".join(name for name in names if find_spec(name) is None)
     if missing:
         raise InputError(f"{ONNX} needs {missing}: pip install {missing}")

@@ -115,7 +115,6 @@ def check_has_rows(task_cfg: Any, cfg: Any, method: Method | None) -> None:
 
 
 def log_model(model: Any, position: int) -> None:
-    """Log method, parameters, representation, position and backbone."""
     counts = model.parameter_counts()
     method, head, backbone = counts["method"], counts["head"], counts["backbone"]
     trainable, total = sum(p.numel() for p in model.parameters() if p.requires_grad), sum(counts.values())

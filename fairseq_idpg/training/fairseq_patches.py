@@ -199,7 +199,6 @@ def _read_checkpoint(
 
 
 def is_ours(trainer: Any) -> bool:
-    """Return whether a training is of this package's task."""
     return getattr(trainer.cfg.task, "_name", None) == TASK
 
 

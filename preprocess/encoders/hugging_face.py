@@ -46,7 +46,6 @@ class Vocabulary(NamedTuple):
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file; errors name it."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -86,7 +86,6 @@ def finished_record(results: Path, run: str, experiment: Experiment | None = Non
 
 
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
-    """Train, predict, and return the record."""
     folder, cache = run_folder(results, run), cache_of(experiment, results)
     best, log = folder / BEST_CHECKPOINT, folder / LOG
     splits = splits_of(experiment, results / "data")

@@ -53,7 +53,6 @@ def config_file(text: str) -> Path:
 
 
 def pair(text: str) -> str:
-    """Return a KEY=VALUE, for argparse."""
     if "=" not in text:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return text

@@ -67,12 +67,3 @@ def logged_command() -> Iterator[None]:
     logging.basicConfig(level=logging.WARNING)
     with command_line("fairseq_idpg"):
         yield
-
-
-@contextlib.contextmanager
-def reading_data() -> Iterator[None]:
-    """Raise InputError instead of OSError for a file of a data folder that cannot be read."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{error.filename} cannot be read ({error.strerror}): {PREPROCESS}") from None

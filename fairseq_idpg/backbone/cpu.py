@@ -56,10 +56,7 @@ class _Dropout(torch.autograd.Function):
 
 
 class QuickDropout(FairseqDropout):
-    """x * keep / (1 - p), keep_i ~ Bernoulli(1 - p); any shape.
-
-    On a CPU p is rounded to 2^-16 and drawn as above; elsewhere the draws are torch's own.
-    """
+    """x * keep / (1 - p), keep_i ~ Bernoulli(1 - p); on a CPU p is rounded to 2^-16, else the draws are torch's."""
 
     def draws_quickly(self, x: Tensor) -> bool:
         active = 0 < self.p < 1 and (self.training or self.apply_during_inference)

@@ -35,10 +35,7 @@ def has_pairs(data: str) -> bool:
 
 
 def check_folder(cfg: Any, from_checkpoint: bool) -> None:
-    """Raise InputError for a folder with missing or damaged files, or one that disagrees with the task's options.
-
-    ``from_checkpoint``: the model is trained and has its outputs already, so the folder may lack labels.
-    """
+    """Raise InputError unless files are whole and fit the task's options; ``from_checkpoint``: perhaps no labels."""
     data, regression = cfg.data, cfg.regression_target
     label, names = Path(data, "label"), Path(data, "label", "dict.txt")
     labelled = any(label.glob("*.idx"))

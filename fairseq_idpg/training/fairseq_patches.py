@@ -113,10 +113,7 @@ def _replace(owner: Any, name: str, ours: Callable) -> None:
 
 
 def _is_short(record: logging.LogRecord) -> bool:
-    """Return False for a whole configuration or model of ours, and for ``NOISE`` of a run of ours.
-
-    FAIRSEQ_IDPG_LOG=debug asks for these.
-    """
+    """Return False for what only FAIRSEQ_IDPG_LOG=debug shows: our whole configurations and models, and ``NOISE``."""
     whole = record.msg
     ours = isinstance(whole, RobertaIDPGModel) or (isinstance(whole, DictConfig) and whole.task._name == TASK)
     noise = OwnRun.interrupted is not None and record.levelno == logging.INFO and NOISE.match(str(whole))

@@ -175,10 +175,7 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
 def evaluate_elsewhere(
     experiment: Experiment, task: str, data: str, checkpoint: Path, cache: Path | None
 ) -> dict[str, Any]:
-    """Return the scores of a checkpoint on another task's ``valid``; save its predictions beside it.
-
-    Classes are matched by their meaning, see ``fairseq_idpg.saving.record.labels_here``.
-    """
+    """Return scores on another task's ``valid``, classes matched by their meaning; save the predictions."""
     facts, folder = find_task(task), DataFolder(Path(data))
     with quiet():
         scores, arrays = judged(facts, *load(experiment, checkpoint, folder, cache), folder, REPORTED, "test")

@@ -30,10 +30,7 @@ def by_run(runs: Iterable[Experiment]) -> dict[str, Experiment]:
 def run(
     sweep: Sweep, first: Mapping[Variant, Experiment], second: Iterable[Experiment], results: Path, cluster: Cluster
 ) -> int:
-    """Make the runs of all stages; return the number of failed ones.
-
-    Raises InputError where supplementary training failed, which the other runs need.
-    """
+    """Make the runs of all stages; return how many failed. Raise InputError where supplementary training failed."""
     for experiment in of_each_split([*second, *continued(second, sweep.eval_k)]):
         splits_of(experiment, results / "data")
     if first:

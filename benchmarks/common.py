@@ -138,7 +138,6 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def check_device(device: str) -> None:
-    """Raise InputError for a device that torch cannot use here."""
     if device == "cpu":
         return
     import torch  # which these processes do not need otherwise
@@ -151,10 +150,7 @@ def check_device(device: str) -> None:
 def take_turns(
     cases: Mapping[str, Callable[[], T]], rounds: int, title: str = "", warm_up: bool = False
 ) -> dict[str, list[T]]:
-    """Call every case once in each round and return its results, one a round.
-
-    Every other round goes in reverse order, so that no case always follows the same one. A ``warm_up`` does not count.
-    """
+    """Return each case's results, one a round, backwards in every other round; a ``warm_up`` does not count."""
     results: dict[str, list[T]] = {name: [] for name in cases}
     for number in tqdm(range(rounds + warm_up), title, leave=False, disable=None):
         for name in list(cases)[:: -1 if number % 2 else 1]:
@@ -222,6 +218,5 @@ def run_process(command: list[str], threads: int, **variables: str) -> Finished:
 
 
 def write_json(path: Path | None, figures: Any) -> None:
-    """Write what --json names, if it names a file."""
     if path:
         write_text(path, json.dumps(figures, indent=1) + "\n")

@@ -131,7 +131,6 @@ def page_of(environment: dict[str, Any], states: dict[str, Any]) -> str:
 
 
 def environment_of(device: str) -> dict[str, Any]:
-    """Return what the figures are measured on."""
     import torch
 
     def output_of(*command: str) -> str | None:

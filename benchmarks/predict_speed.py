@@ -155,7 +155,6 @@ class Server:
         return time.clock_gettime(~self.process.pid << 3 | 2)  # what clock_getcpuclockid(3) makes of a process
 
     def ask(self, texts: list[str], connections: int) -> None:
-        """Ask for a prediction of each text, each in one request."""
         with ThreadPoolExecutor(connections) as threads:
             list(threads.map(self._ask, [texts[start::connections] for start in range(connections)]))
 

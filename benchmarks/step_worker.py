@@ -260,12 +260,10 @@ class Steps:
         self.predicts = settings.predict
 
     def finish(self) -> None:
-        """Wait until the work given to the device is done."""
         if self.cuda:
             torch.cuda.synchronize()
 
     def peak_mib(self) -> float:
-        """Return the most memory that was in use so far."""
         return torch.cuda.max_memory_reserved() / MIB if self.cuda else resident_mib("VmHWM")
 
     def placed(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -330,7 +328,6 @@ class Steps:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the class of an error and the first line of its message."""
     return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
 
 

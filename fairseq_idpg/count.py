@@ -33,8 +33,6 @@ def architecture(name: str, method: str, **options: Any) -> argparse.Namespace:
 
 
 class Count(NamedTuple):
-    """Trainable parameters of a preset."""
-
     preset: str
     own: int  # of the method itself
     of_backbone: int  # weights of the backbone that are trained with it
@@ -78,7 +76,6 @@ def count_preset(arch: str, preset: str, symbols: int | None = None, **options: 
 
 
 def counts(arch: str, presets: Sequence[str] = (), **options: Any) -> list[Count]:
-    """Count ``presets``; default: all."""
     from . import plugin  # noqa: F401
     from .methods.registry import PRESETS
 

@@ -56,7 +56,6 @@ def is_hub_name(path: str) -> bool:
 
 
 def check_there(option: str, *paths: str | None) -> None:
-    """Raise InputError where nothing stands at a path that is given."""
     for path in paths:
         if path is not None and not os.path.exists(path):
             raise InputError(f"{option} {path} does not exist: give the path of one that does")
@@ -68,12 +67,3 @@ def logged_command() -> Iterator[None]:
     logging.basicConfig(level=logging.WARNING)
     with command_line("fairseq_idpg"):
         yield
-
-
-@contextlib.contextmanager
-def reading_data() -> Iterator[None]:
-    """Raise InputError instead of OSError for a file of a data folder that cannot be read."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{error.filename} cannot be read ({error.strerror}): {PREPROCESS}") from None

@@ -42,7 +42,6 @@ NO_SENTENCES = {**dict.fromkeys((".csv", ".tsv", ".tab"), TABLE), **dict.fromkey
 
 
 def add_model_options(parser: Any) -> None:
-    """Add options that name checkpoints and where they run."""
     add = parser.add_argument
     what = "checkpoint of fairseq-train, folder to share or its model.onnx; of several NAME=FILE names the task"
     add("--path", required=True, nargs="+", action="extend", metavar="FILE", help=what)
@@ -53,7 +52,6 @@ def add_model_options(parser: Any) -> None:
 
 
 def add_reading_options(parser: Any) -> None:
-    """Add options of how sentences are read."""
     add = parser.add_argument
     add("--vocab", metavar="DIR", help="where the encoder's files are now, if they have moved")
     add("--vectors", metavar="FILE", help="word vectors, for methods that read them")
@@ -126,7 +124,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raise InputError for options that contradict each other."""
     if (args.data is None) == (args.text is None):
         both = f"not both DATA-bin {args.data} and --text {args.text}" if args.data else "both are missing"
         raise InputError(f"give sentences with --text FILE (-: standard input), or a binarized folder; {both}")

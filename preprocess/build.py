@@ -242,7 +242,6 @@ def write_records(
 
 
 def installed_versions(names: Iterable[str]) -> dict[str, str]:
-    """Return the versions of those packages that are installed."""
     versions = {}
     for name in names:
         with contextlib.suppress(PackageNotFoundError):

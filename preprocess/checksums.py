@@ -28,7 +28,6 @@ def regular(path: Path | str) -> Path | str:
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
     with open(regular(path), "rb") as file:
         while block := file.read(1 << 20):

@@ -56,7 +56,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse options that contradict each other, before anything is read."""
     known = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
     sources = [flag_name(name) for name in known if getattr(args, name) is not None]
     if len(sources) != 1:

@@ -49,7 +49,6 @@ def escape_label(label: str) -> str:
 
 
 def unescape_label(symbol: str) -> str:
-    """Return the label of a symbol that ``escape_label`` made."""
     return unquote(symbol[1:]) if symbol.startswith(ESCAPED) else symbol
 
 

@@ -118,10 +118,7 @@ class Panel:
 
 
 def draw(panels: Sequence[Panel], sharey: bool = False) -> Figure:
-    """Draw panels side by side at a paper's size, with labels beside points, or one legend for all panels.
-
-    Panels without points are left out; raises InputError if all are.
-    """
+    """Draw panels side by side at a paper's size, those without points left out; raise InputError if all are."""
     from matplotlib.figure import Figure  # without pyplot there is neither a window nor global state
 
     panels = [panel for panel in panels if panel.series]

@@ -37,7 +37,6 @@ class Questions:
 
     @property
     def count(self) -> int:
-        """The number of different questions."""
         return len(np.unique(self.number))
 
 

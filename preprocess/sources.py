@@ -99,10 +99,7 @@ def too_long(name: str, line: int) -> InputError:
 
 
 class TextFolders(Source):
-    """A file for each text, in a folder for each label: FOLDER/LABEL/*.txt, sorted by their names.
-
-    A line is ``LABEL<tab>TEXT``; the text keeps its line ends but the last.
-    """
+    """A file for each text, FOLDER/LABEL/*.txt, sorted; ``LABEL<tab>TEXT``, the text without its last line end."""
 
     def __init__(self, folder: Path, labels: Sequence[str]):
         self.files = [(label, file) for label in sorted(labels) for file in sorted((folder / label).glob("*.txt"))]

@@ -158,7 +158,6 @@ def labelled_reviews(sdist: Path) -> list[str]:
 
 
 def make_splits(reviews: list[str], folder: Path, sizes: dict[str, int], seed: int) -> None:
-    """Write disjoint random splits of the reviews."""
     if sum(sizes.values()) > len(reviews):
         options = " + ".join(f"--{split}-examples {sizes[split]}" for split in SPLITS)
         raise InputError(f"{options}: only {len(reviews)} reviews exist; ask for fewer")

@@ -122,11 +122,8 @@ main() {
   say "3/4 fairseq"
   install_fairseq
   say "4/4 the other requirements, and this project (editable)"
-  # without fairseq, whose dependencies would bring torchaudio; an environment made earlier has one
+  # without fairseq, whose dependencies would bring torchaudio
   pip_install --no-warn-conflicts --requirement <(grep -v '^fairseq-fixed' "$REQUIREMENTS")
-  if "$VENV/bin/python" -c 'import importlib.metadata as m; m.version("torchaudio")' 2>/dev/null; then
-    (pip_call uninstall --quiet --yes torchaudio)
-  fi
   pip_install --no-deps --no-build-isolation --editable "$ROOT"
   printf '%s\n' "$wanted" >"$STAMP.tmp"
   mv "$STAMP.tmp" "$STAMP"

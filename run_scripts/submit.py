@@ -140,7 +140,6 @@ def find_part(sheet: Sheet, score: Score | None, results: Path, place: Path | No
 
 
 def answers_of(part: Part, args: argparse.Namespace) -> list[str]:
-    """Return the vote on a test set."""
     from fairseq_idpg.inference.folder import load_on_folder, predict_split
 
     moved = {"backbone": args.backbone_file} if args.backbone_file else {}

@@ -145,7 +145,6 @@ def numbers(models: Sequence[dict[str, Any]], scores: np.ndarray, args: argparse
 
 
 def report(results: dict[str, Any]) -> str:
-    """Return the text that is printed."""
     lines = [f"{results['data']} {results['split']}: {results['pairs']:,} pairs, each sentence encoded alone", ""]
     models = [("model", "file", "prompt position", "Spearman", "Pearson")]
     for model in results["models"]:

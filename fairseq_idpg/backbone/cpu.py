@@ -56,13 +56,9 @@ class _Dropout(torch.autograd.Function):
 
 
 class QuickDropout(FairseqDropout):
-    """x * keep / (1 - p), keep_i ~ Bernoulli(1 - p); any shape.
-
-    On a CPU p is rounded to 2^-16 and drawn as above; elsewhere the draws are torch's own.
-    """
+    """x * keep / (1 - p), keep_i ~ Bernoulli(1 - p); on a CPU p is rounded to 2^-16, else the draws are torch's."""
 
     def draws_quickly(self, x: Tensor) -> bool:
-        """Return whether x is on a CPU, and some of it is dropped."""
         active = 0 < self.p < 1 and (self.training or self.apply_during_inference)
         return active and x.device.type == "cpu"
 
@@ -71,7 +67,6 @@ class QuickDropout(FairseqDropout):
 
 
 def drop_quickly(module: nn.Module) -> None:
-    """Replace each of fairseq's dropouts within ``module`` by ``QuickDropout``."""
     for parent in list(module.modules()):
         for name, child in parent.named_children():
             if type(child) is FairseqDropout:

@@ -155,7 +155,6 @@ NOTHING = Injection()
 
 
 def filled_fields(injection: Injection) -> dict[str, Any]:
-    """Return the fields that are not empty."""
     values = {field.name: getattr(injection, field.name) for field in fields(Injection)}
     return {name: value for name, value in values.items() if value is not getattr(NOTHING, name)}
 

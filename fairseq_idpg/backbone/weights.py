@@ -55,7 +55,6 @@ class Backbone:
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """The sizes of ``GEOMETRY`` as the checkpoint records them."""
         return {name: self.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
 
     def check_lm_head(self) -> None:
@@ -102,10 +101,7 @@ def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> Non
 
 
 def as_own(weights: dict[str, Tensor], parameters: dict[str, nn.Parameter]) -> dict[str, Tensor]:
-    """Return weights that can replace the ``parameters`` of their names: of the same type, each in separate memory.
-
-    Those of parameters that are trained are copies.
-    """
+    """Return weights to replace ``parameters``: of their type, in separate memory; copies where they are trained."""
     result, end = {}, 0
     # in the order of memory, so that a tensor overlaps another if it begins before the end of those in front of it
     for name, value in sorted(weights.items(), key=lambda item: item[1].data_ptr()):

@@ -82,7 +82,6 @@ class TextFile:
         self.source = Source(STANDARD_INPUT, lambda: stream) if arriving else Source.file(Path(path))
 
     def name(self, number: int) -> str:
-        """Return the name of a line, for errors."""
         return f"{self.source.name} line {number}"
 
     def lines(self) -> Iterator[TextLine]:
@@ -184,8 +183,6 @@ LAYOUTS: dict[str, Callable[[str], Text]] = {"lines": str, "tab": of_columns, "j
 
 @dataclass(frozen=True)
 class PromptRow:
-    """A prompt row."""
-
     # d, on the CPU; above the input it is added to the hidden states, replaces them or joins them (--prompt-insertion)
     vector: Tensor
     words: list[tuple[str, float]]  # the nearest word embeddings, nearest first: quoted words and cosines

@@ -129,12 +129,8 @@ def open_checkpoint(
     options = cfg.model
     whole = onnx or options.save_full_model or options.no_freeze_backbone
     if not whole and not os.path.isfile(options.backbone or ""):
-        folder = Path(options.backbone or "")
-        problem, remedy = "is not there", "say with `backbone` where it is now"
-        if options.backbone and folder.is_dir():
-            files = sorted(folder.glob("*.pt"), key=lambda file: file.name != "model.pt")
-            problem, remedy = "is a folder", f"name the file in it, `backbone` {next(iter(files), folder / 'model.pt')}"
-        raise InputError(f"the backbone of {what}, {options.backbone}, {problem}: {remedy}")
+        remedy = "say with `backbone` where its model.pt is now"
+        raise InputError(f"the backbone of {what}, {options.backbone}, is not a file: {remedy}")
 
     # The encoder may be where it was recorded, beside the backbone, or beside the checkpoint.
     beside = [Path(os.path.abspath(place)).parent for place in (options.backbone, path) if place]
@@ -174,8 +170,6 @@ def keep_beginnings(cfg: Any, truncate: bool) -> None:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in evaluation mode."""
-
     name: str  # its method, or fairseq's name of a model without one
     path: str
     model: Any

@@ -106,17 +106,13 @@ class OnnxModel(nn.Module):
 
 
 def check_packages(*names: str) -> None:
-    """Raise InputError where a package is missing."""
     missing = " ".join(name for name in names if find_spec(name) is None)
     if missing:
         raise InputError(f"{ONNX} needs {missing}: pip install {missing}")
 
 
 def write_onnx(work: Path, config: dict[str, Any], predictor: Any, int8: bool = False) -> None:
-    """Write a model, its encoder's files and ``config``; the model is changed.
-
-    Raise InputError where the file's answers differ from the model's.
-    """
+    """Write a model, which is changed, with what it needs; raise InputError where the file's answers differ."""
     check_packages("onnx", "onnxruntime", "onnxscript")
     exact = work / "exact" if int8 else work
     exact.mkdir(exist_ok=True)

@@ -124,7 +124,6 @@ class SeenRows(list[LayerRows]):
 
 
 def has_rows(model: Any) -> bool:
-    """Return whether a model's method has prompt rows in the sequence."""
     return model.method is not None and bool(set(SLOTS) & set(model.method.slots))
 
 

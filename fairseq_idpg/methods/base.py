@@ -34,7 +34,6 @@ class Geometry:
 
     @classmethod
     def of(cls, cfg: Any) -> "Geometry":
-        """Return the sizes in the model's options."""
         return cls(cfg.encoder_layers, cfg.encoder_embed_dim, cfg.encoder_ffn_embed_dim, cfg.encoder_attention_heads)
 
 

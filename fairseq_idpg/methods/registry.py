@@ -89,8 +89,6 @@ class Combination(Method):
 
 @dataclass(frozen=True)
 class Preset:
-    """A named setting of a method."""
-
     name: str
     methods: tuple[type[Method], ...]  # empty for a baseline; several enter at different places
     settings: dict[str, Any]  # the option values that define the row
@@ -102,12 +100,10 @@ class Preset:
 
     @property
     def options(self) -> dict[str, Field]:
-        """Every option that its methods understand."""
         return {name: declared for method in self.methods for name, declared in options_of(method.config).items()}
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The value of every option in this row."""
         return {n: self.settings.get(n, declared.metadata["preset_default"]) for n, declared in self.options.items()}
 
     def build(self, cfg: Any, geometry: Geometry) -> Method | None:

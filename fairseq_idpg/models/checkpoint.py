@@ -76,7 +76,6 @@ class SavesTrainableOnly(BaseFairseqModel):
 
     @property
     def backbone_digest(self) -> str:
-        """The backbone's fingerprint as text."""
         return tensors.as_digest(self.backbone_fingerprint)
 
     def train(self, mode: bool = True) -> "SavesTrainableOnly":

@@ -32,8 +32,6 @@ SIZES: dict[str, dict[str, Any]] = {
 
 @dataclass
 class BackboneConfig(FairseqDataclass):
-    """The frozen encoder."""
-
     backbone: Optional[str] = documented(
         "fairseq RoBERTa checkpoint to start from; without it, --restore-file", II("checkpoint.restore_file")
     )
@@ -65,8 +63,6 @@ class BackboneConfig(FairseqDataclass):
 
 @dataclass
 class PredictionConfig(FairseqDataclass):
-    """What the classes are predicted with."""
-
     predict_with: PredictWith = documented(
         "a classification head on <s>, which is trained, or mlm: the backbone's own LM head at <mask>, which is not",
         "head",
@@ -91,7 +87,6 @@ def predicts_words(cfg: Any) -> bool:
 
 
 def method_config() -> Any:
-    """Return a dataclass with the options of all methods that are registered."""
     configs = [method.config for preset in PRESETS.values() for method in preset.methods]
     return joined_options("MethodConfig", configs, beside=[BackboneConfig, PredictionConfig, *SECTIONS])
 

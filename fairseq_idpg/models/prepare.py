@@ -97,10 +97,7 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
 
 
 def check_method_effects(cfg: Any, method: Method | None) -> None:
-    """Raise InputError, with the reason, for options of the method in ``cfg`` that change nothing.
-
-    Only new runs are checked, as a checkpoint may be of an earlier version.
-    """
+    """Raise InputError for options of a new run's method that change nothing, with the reason."""
     defaults = find_preset(cfg.method).defaults
     for name, reason in ({} if method is None else method.without_effect(cfg)).items():
         if str(getattr(cfg, name)) != str(defaults[name]):
@@ -115,7 +112,6 @@ def check_has_rows(task_cfg: Any, cfg: Any, method: Method | None) -> None:
 
 
 def log_model(model: Any, position: int) -> None:
-    """Log method, parameters, representation, position and backbone."""
     counts = model.parameter_counts()
     method, head, backbone = counts["method"], counts["head"], counts["backbone"]
     trainable, total = sum(p.numel() for p in model.parameters() if p.requires_grad), sum(counts.values())

@@ -82,7 +82,6 @@ def complete_classes(args: Any) -> None:
 
 
 def complete_sizes(args: Any, path: str) -> None:
-    """Take what the backbone's file says of its geometry."""
     if all(hasattr(args, name) for name in SHAPE):
         return
     backbone = read_backbone(path)

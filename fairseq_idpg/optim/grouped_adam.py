@@ -81,7 +81,6 @@ class GroupedAdam(FairseqAdam):
         return [{"params": each, "name": name, "weight_decay": decay[name]} for name, each in members.items()]
 
     def set_lr(self, lr: float) -> None:
-        """Set ``lr`` times each group's factor."""
         self._lr = lr
         for group in self.param_groups:
             group["lr"] = lr * self._factor(group)

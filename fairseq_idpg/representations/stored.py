@@ -11,7 +11,7 @@ import numpy as np
 from preprocess.data_folder import DataFolder, joined
 from preprocess.glove import REMEDY, read_facts, read_means
 
-from ..errors import InputError, reading_data
+from ..errors import InputError
 from .cache import RepresentationCache, SplitText, cache_key
 from .kinds import GLOVE, LAST_STATES, canonical_kind
 
@@ -35,18 +35,16 @@ Stored = WordVectors | RepresentationCache
 
 def vectors_width(data: str, option: int | None) -> int:
     """Return --representation-width, by default the width of the folder's vectors; InputError if it has none."""
-    with reading_data():
-        width = read_facts(Path(data))["dim"]
+    width = read_facts(Path(data))["dim"]
     return option or width
 
 
 def load_vectors(data: str, split: str, width: int, combine: bool = False) -> WordVectors:
     """Return the vectors in ``DATA/glove/SPLIT.npy``; ``combine``: and of split1, split2 ..., as fairseq reads them."""
-    with reading_data():
-        folder = DataFolder(Path(data))
-        splits = joined(split, folder.splits) if combine else [split]
-        parts = [read_means(folder, name) for name in splits]
-        shapes = [(len(folder.rows("input0", name)), width) for name in splits]
+    folder = DataFolder(Path(data))
+    splits = joined(split, folder.splits) if combine else [split]
+    parts = [read_means(folder, name) for name in splits]
+    shapes = [(len(folder.rows("input0", name)), width) for name in splits]
     for name, part, shape in zip(splits, parts, shapes):
         if part.shape != shape:
             raise InputError(

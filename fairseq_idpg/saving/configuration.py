@@ -135,17 +135,14 @@ def as_options(value: Any) -> Options:
 
 
 def model_class(name: Any) -> type | None:
-    """Return fairseq's class of an --arch."""
     return (ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)) if isinstance(name, str) else None
 
 
 def declared(config: type) -> dict[str, Any]:
-    """Return the options of a dataclass and the types of their values."""
     return {f.name: Optional[f.type] if f.default is None else f.type for f in fields(config)}
 
 
 def defaults(config: type) -> Options:
-    """Return the default values of a dataclass, to which options that a file does not record refer."""
     return {f.name: f.default for f in fields(config) if f.default is not MISSING}
 
 

@@ -73,7 +73,6 @@ def recorded(state: dict[str, Any], what: str) -> Record:
 
 
 def symbols_fingerprint(dictionary: Dictionary) -> str:
-    """Return the SHA-256 of a dictionary's symbols."""
     return hashlib.sha256("\n".join(dictionary.symbols).encode("utf-8")).hexdigest()
 
 

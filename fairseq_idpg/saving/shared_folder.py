@@ -106,20 +106,15 @@ def _read_both(folder: Path, what: str) -> tuple[dict[str, Any], dict[str, Tenso
     try:
         with open(folder / CONFIG, encoding="utf-8") as file:
             config = json.loads(file.read(LARGEST_CONFIG))
-        version = config["format"]
-        if version == FORMAT:
-            if config.keys() != KEYS or config["options"].keys() != FILES.keys():
-                raise ValueError("it has other keys")
-            name = held
-            # not mapped: others may change the file
-            tensors = onnx_digests(folder) if held == ONNX else load((folder / TENSORS).read_bytes())
+        if config["format"] != FORMAT:
+            raise ValueError(f"of format {shown(config['format'])}, and this version reads {FORMAT}")
+        if config.keys() != KEYS or config["options"].keys() != FILES.keys():
+            raise ValueError("it has other keys")
+        name = held
+        # not mapped: others may change the file
+        tensors = onnx_digests(folder) if held == ONNX else load((folder / TENSORS).read_bytes())
     except Exception as error:  # of JSON, of safetensors, and of torch over sizes and types
         raise InputError(f"{what}: {name} is damaged or of another kind ({reason_of(error, 100)}): {REMEDY}") from None
-    if version != FORMAT:
-        raise InputError(
-            f"{what}: {CONFIG} is of format {shown(version)}, and this version reads {FORMAT}: export the checkpoint "
-            "again, or use the version that wrote it"
-        )
     if not has_digest(config["checksum"], _checksum, config, tensors):
         raise InputError(f"{what}: {CONFIG} and {held} are not those that were exported together: {REMEDY}")
     return config, tensors

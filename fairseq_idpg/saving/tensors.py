@@ -40,7 +40,6 @@ def as_fingerprint(digest: str) -> Tensor:
 
 
 def as_digest(fingerprint: Tensor) -> str:
-    """Return the 32 bytes of a fingerprint in hexadecimal."""
     return bytes(fingerprint.tolist()).hex()
 
 
@@ -56,7 +55,6 @@ def checksum(model_state: dict[str, Any]) -> str:
 
 
 def carry_checksum(model_state: dict[str, Any]) -> None:
-    """Put the checksum into a state dict, in place."""
     model_state[EXTRA_STATE] = {**model_state.get(EXTRA_STATE, {}), CHECKSUM: checksum(model_state)}
 
 
@@ -149,7 +147,6 @@ def check_same_heads(state: State, whole: State) -> None:
 
 
 def _heads(shapes: dict[str, list[int]]) -> str:
-    """Return the names of heads, with the shape of their outputs."""
     names = sorted({key[len(HEADS) :].partition(".")[0] for key in shapes})[:8]
     heads = [f"{name:.60} {shapes.get(f'{HEADS}{name}.{OUTPUTS}', '')}".rstrip() for name in names]
     return f"the head {', '.join(heads)}" if heads else "no head"

@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import ctypes
 import resource
 import socket
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +16,6 @@ WAIT = 30.0  # seconds for a request to come whole, and for an answer to be read
 QUIET, ROUNDS = 0.2, 10  # seconds in which no request has begun; how often these are waited for
 SHORT = 1e-3  # a timer's: 0 would come back before the loop looks at its sockets
 FILES = 8192  # a file descriptor for each connection
-SO_ATTACH_FILTER = 26  # of Linux; Python's socket has no name for it
-# A program for the kernel's packet filter, (operation, jump if true, jump if false, value) each: load the flags of the
-# TCP header; if SYN is set, keep 0 bytes of the packet, else all.
-NO_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 
 
 class Connection(H11Protocol):
@@ -58,14 +52,6 @@ class Connection(H11Protocol):
             self.deadline = None
 
 
-def take_no_more(listening: socket.socket) -> None:
-    """Let the kernel begin no more connections, which ``close`` would reset; begun ones can be accepted."""
-    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in NO_SYN))
-    with contextlib.suppress(OSError):
-        option = struct.pack("HP", len(NO_SYN), ctypes.addressof(program))
-        listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, option)
-
-
 class HttpServer(uvicorn.Server):
     """uvicorn's server; it answers all connections before it ends, and calls ``ending`` when no more will come."""
 
@@ -81,8 +67,6 @@ class HttpServer(uvicorn.Server):
             resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), most))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for listening in sockets or ():
-            take_no_more(listening)
         connections: Any = self.server_state.connections
         begun = -1
         # Wait until every connection has begun a request, or none has begun for a while.

@@ -35,10 +35,7 @@ def has_pairs(data: str) -> bool:
 
 
 def check_folder(cfg: Any, from_checkpoint: bool) -> None:
-    """Raise InputError for a folder with missing or damaged files, or one that disagrees with the task's options.
-
-    ``from_checkpoint``: the model is trained and has its outputs already, so the folder may lack labels.
-    """
+    """Raise InputError unless files are whole and fit the task's options; ``from_checkpoint``: perhaps no labels."""
     data, regression = cfg.data, cfg.regression_target
     label, names = Path(data, "label"), Path(data, "label", "dict.txt")
     labelled = any(label.glob("*.idx"))
@@ -63,10 +60,7 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
 
 
 def check_files(data: str, split: str, regression: bool, combine: bool = False) -> None:
-    """Raise InputError where a split does not exist, is empty, or has a damaged file.
-
-    With ``combine`` fairseq joins split1, split2 and so on to it.
-    """
+    """Raise InputError for a split that is missing, empty or damaged; ``combine``: for split1, split2 ... too."""
     folder = DataFolder(Path(data), regression)
     if split not in folder.splits:
         raise InputError(f"data folder {data} has no input0/{split}.idx: give a split of {', '.join(folder.splits)}")

@@ -161,10 +161,7 @@ def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int |
 
 
 def fit(cfg: Any, split: str, lengths: Lengths, prompt_length: int, rows: int, words: int | None = None) -> Shortener:
-    """Return the Shortener that cuts the sentences of a split to ``text_room``, and warn where it cuts any.
-
-    Raise InputError where there is no room, or an example that is too long may not be cut.
-    """
+    """Return what cuts the sentences of a split to ``text_room``; raise InputError where one may not be cut."""
     room = text_room(cfg, len(lengths) == 2, prompt_length, rows, words)
     together = np.sum(lengths, axis=0)
     too_long = np.flatnonzero(together > room)

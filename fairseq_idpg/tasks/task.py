@@ -254,10 +254,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         super().reduce_metrics(logging_outputs, criterion)
 
     def post_validate(self, model: Any, stats: dict[str, Any], agg: Any) -> None:
-        """Raise InputError for a loss that is not finite, or a score that is NaN.
-
-        fairseq calls this between a validation and the choice of the best checkpoint, which would take NaN.
-        """
+        """Refuse a loss that is not finite, and a score of NaN, which fairseq would take for the best."""
         for name, value in stats.items():
             if not isinstance(value, (int, float, Tensor)) or name.startswith("best_"):
                 continue

@@ -227,10 +227,7 @@ def find_phrasing(
 
 
 def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
-    """Return a word for each class, given ``bad,good`` in their order, or ``1=good,0=bad``; else raise InputError.
-
-    ``labels`` is empty where the data does not name the classes.
-    """
+    """Return a word for each class, given ``bad,good`` in their order or ``1=good,0=bad``; ``labels``: perhaps none."""
     words = [part.strip() for part in text.split(",")]
     if all("=" in part.strip("=") for part in words):
         named = dict(part.rsplit("=", 1) for part in words)

@@ -75,8 +75,6 @@ def install() -> None:
       checkpoint_last.pt, with which training cannot go on.
     - ``checkpoint_utils.torch_persistent_save``: it renames a file whose bytes may not have reached the disk, and on a
       full disk it writes three times into the same file. A checkpoint of ours gets its checksums here.
-    - ``checkpoint_utils.checkpoint_paths``: it does not see the files of scores below 0, a correlation's, so that
-      --keep-best-checkpoints keeps them all.
 
     And for our own runs and files:
 
@@ -95,7 +93,6 @@ def install() -> None:
     import_no_compiler()
     _replace(PathManager, "copy", copy_whole)
     _replace(checkpoint_utils, "torch_persistent_save", save_whole)
-    _replace(checkpoint_utils, "checkpoint_paths", _checkpoint_paths)
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _read_checkpoint)
     _replace(checkpoint_utils, "load_checkpoint", _start)
     for command in resuming.loaded_commands("convert_namespace_to_omegaconf"):
@@ -116,10 +113,7 @@ def _replace(owner: Any, name: str, ours: Callable) -> None:
 
 
 def _is_short(record: logging.LogRecord) -> bool:
-    """Return False for a whole configuration or model of ours, and for ``NOISE`` of a run of ours.
-
-    FAIRSEQ_IDPG_LOG=debug asks for these.
-    """
+    """Return False for what only FAIRSEQ_IDPG_LOG=debug shows: our whole configurations and models, and ``NOISE``."""
     whole = record.msg
     ours = isinstance(whole, RobertaIDPGModel) or (isinstance(whole, DictConfig) and whole.task._name == TASK)
     noise = OwnRun.interrupted is not None and record.levelno == logging.INFO and NOISE.match(str(whole))
@@ -178,12 +172,6 @@ def bind_optimizer(optimizer: FairseqOptimizer) -> None:
     _bind(optimizer, "load_state_dict", _load_optimizer)
 
 
-def _checkpoint_paths(
-    theirs: Callable, path: str, pattern: str = r"checkpoint(\d+)\.pt", keep_match: bool = False
-) -> Any:
-    return theirs(path, pattern.replace(r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"), keep_match)
-
-
 def _read_checkpoint(
     read: Callable, path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool | None = None
 ) -> dict[str, Any]:
@@ -208,7 +196,6 @@ def _read_checkpoint(
 
 
 def is_ours(trainer: Any) -> bool:
-    """Return whether a training is of this package's task."""
     return getattr(trainer.cfg.task, "_name", None) == TASK
 
 
@@ -276,9 +263,6 @@ def _load_optimizer(
     load: Callable, optimizer: Any, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
 ) -> None:
     today = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
-    unknown = next((name for name in optimizer_overrides or {} if name not in today[0]), None)
-    if unknown is not None:  # it would change nothing
-        raise InputError(f"--optimizer-overrides: {unknown!r:.80} is unknown: give one of {', '.join(today[0])}")
     load(state_dict, optimizer_overrides)
     for group, options in zip(optimizer.param_groups, today):
         group.update({**options, **(optimizer_overrides or {})})

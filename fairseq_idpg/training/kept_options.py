@@ -21,10 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def of_method(changeable: bool) -> list[str]:
-    """Return the options of methods that a resumed training may change, or may not.
-
-    Another value of the latter gives tensors of the same shape another meaning.
-    """
+    """Return the options of methods that may change, or those that give tensors of one shape another meaning."""
     return [name for name, option in METHOD_OPTIONS.items() if option.metadata["changeable"] == changeable]
 
 

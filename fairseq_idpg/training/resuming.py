@@ -70,10 +70,7 @@ def _counters() -> Iterator[dict[str, Any]]:
 
 
 class KeptPatience:
-    """Validations in a row that were no better, which fairseq forgets when it is started again.
-
-    With ``resumes`` False the count of the checkpoint is not taken over.
-    """
+    """Validations in a row that were no better, which fairseq forgets; they count on if the training ``resumes``."""
 
     def __init__(self, resumes: bool):
         self.resumes = resumes

@@ -101,5 +101,4 @@ def plain(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of installed packages."""
     return {"python": platform.python_version(), **installed_versions(PACKAGES)}

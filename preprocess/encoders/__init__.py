@@ -141,7 +141,6 @@ class PieceEncoder(Encoder):
 
 
 def find_file(folder: Path, names: Sequence[str], what: str) -> Path:
-    """Return the first of ``names`` that exists in ``folder``."""
     for name in names:
         if (folder / name).is_file():
             return folder / name

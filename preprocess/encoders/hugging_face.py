@@ -46,7 +46,6 @@ class Vocabulary(NamedTuple):
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file; errors name it."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -88,10 +87,7 @@ FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model")
 
 
 def read_vocabulary(place: Path) -> Vocabulary:
-    """Read a file of one of the names in FILES, or the first of these that a folder has.
-
-    Of a damaged file, any error of its parser is raised.
-    """
+    """Read a file named in FILES, or a folder's first of these; of a damaged one the parser's error is raised."""
     path = place if place.is_file() else next((place / name for name in FILES if (place / name).is_file()), None)
     if path is None:
         raise ValueError(f"{place}: no vocabulary; put one of {', '.join(FILES)} there")

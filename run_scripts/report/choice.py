@@ -113,7 +113,6 @@ class Choice:
 
 
 def check_row(option: str, name: str, rows: Collection[str]) -> None:
-    """Raise InputError where a row is not among ``rows``."""
     if name not in rows:
         raise InputError(f"{option} {name}: {did_you_mean(name, rows)}choose from the rows {', '.join(rows)}")
 

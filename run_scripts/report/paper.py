@@ -58,8 +58,6 @@ def _block(rows: Mapping[str, Any], columns: Sequence[str], beside: Sequence[str
 
 @dataclass(frozen=True)
 class Paper:
-    """The tables of IDPG's paper."""
-
     tasks: tuple[str, ...]  # ten, in the order of the columns
     blocks: dict[int, dict[int | None, Block]]  # table -> K of few-shot training (None: full training) -> rows
     counts: dict[str, dict[str, Any]]  # row of Table 2 -> trainable ``parameters``, and how they are ``printed``

@@ -183,7 +183,6 @@ def task_label(task: str, k: int | None) -> str:
 
 
 def cell_label(run: Run) -> str:
-    """Return row and task."""
     return f"{run['row']} on {task_label(run['task'], run['k'])}"
 
 

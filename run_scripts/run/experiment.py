@@ -139,7 +139,6 @@ class Experiment:
 
     @classmethod
     def from_json(cls, text: str) -> Experiment:
-        """Return what ``to_json`` wrote."""
         values: dict[str, Any] = json.loads(text)
         values.update({name: tuple(value) for name, value in values.items() if isinstance(value, list)})
         return cls(**values)

@@ -86,7 +86,6 @@ def finished_record(results: Path, run: str, experiment: Experiment | None = Non
 
 
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
-    """Train, predict, and return the record."""
     folder, cache = run_folder(results, run), cache_of(experiment, results)
     best, log = folder / BEST_CHECKPOINT, folder / LOG
     splits = splits_of(experiment, results / "data")
@@ -176,10 +175,7 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
 def evaluate_elsewhere(
     experiment: Experiment, task: str, data: str, checkpoint: Path, cache: Path | None
 ) -> dict[str, Any]:
-    """Return the scores of a checkpoint on another task's ``valid``; save its predictions beside it.
-
-    Classes are matched by their meaning, see ``fairseq_idpg.saving.record.labels_here``.
-    """
+    """Return scores on another task's ``valid``, classes matched by their meaning; save the predictions."""
     facts, folder = find_task(task), DataFolder(Path(data))
     with quiet():
         scores, arrays = judged(facts, *load(experiment, checkpoint, folder, cache), folder, REPORTED, "test")

@@ -295,7 +295,6 @@ def _apply(change: str, found: Any) -> None:
 
 
 def _check(sweep: Sweep, path: str) -> None:
-    """Raise InputError where keys contradict each other."""
     strange = sorted(set(sweep.lr_seeds or ()) - set(sweep.seeds))
     if strange:
         raise InputError(f"{path}: lr_seeds {sweep.lr_seeds}: seeds lacks {strange[0]}: add it there")

@@ -159,7 +159,6 @@ class Slurm:
 
 
 def slurm_parameters(settings: Sequence[str]) -> dict[str, Any]:
-    """Return the parameters of submitit's SlurmExecutor."""
     setup = [] if PARENT else [f"export PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"]
     found: dict[str, Any] = {**SLURM_USUAL, "setup": setup}
     for name, _, value in (setting.partition("=") for setting in settings):

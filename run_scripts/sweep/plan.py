@@ -38,10 +38,7 @@ class Variant(NamedTuple):
 
 
 def experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> list[Experiment]:
-    """Return the runs on the tasks, which start from the checkpoints ``trained`` by the runs of ``first_stage``.
-
-    Without a checkpoint of their variant they start from the sweep's backbone.
-    """
+    """Return the runs on the tasks, from the checkpoints ``trained`` by ``first_stage`` or the sweep's backbone."""
     found = list(islice(_experiments(sweep, trained), MOST_RUNS + 1))
     if len(found) > MOST_RUNS:
         raise InputError(f"the lists stand for more than {MOST_RUNS:,} runs: shorten rows, tasks, lrs or seeds")

@@ -30,10 +30,7 @@ def by_run(runs: Iterable[Experiment]) -> dict[str, Experiment]:
 def run(
     sweep: Sweep, first: Mapping[Variant, Experiment], second: Iterable[Experiment], results: Path, cluster: Cluster
 ) -> int:
-    """Make the runs of all stages; return the number of failed ones.
-
-    Raises InputError where supplementary training failed, which the other runs need.
-    """
+    """Make the runs of all stages; return how many failed. Raise InputError where supplementary training failed."""
     for experiment in of_each_split([*second, *continued(second, sweep.eval_k)]):
         splits_of(experiment, results / "data")
     if first:
@@ -73,7 +70,6 @@ def make_seeds(rates: Rates, results: Path, cluster: Cluster, keep_whole_models:
 
 
 def make_runs(runs: Iterable[Experiment], results: Path, cluster: Cluster, keep_whole_models: bool) -> int:
-    """Make runs; return the number of failed ones."""
     stage = Stage(by_run(runs), results, cluster, keep_whole_models)
     failed = stage.finish()
     diverged = f", {stage.diverged} diverged" if stage.diverged else ""
@@ -95,7 +91,6 @@ def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant,
 
 
 def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> None:
-    """Print the missing runs."""
     # The identities of later runs need the checkpoints of supplementary training.
     if first and show_missing(first.values(), results / "supplementary"):
         print(f"and then {len(experiments(sweep, {}))} runs that start from what these leave")

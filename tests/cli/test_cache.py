@@ -40,8 +40,8 @@ def test_no_cache_without_the_backbone_that_names_it(pairs, tmp_path):
 LATE = ["--method", "lpt-mppg", "--max-epoch", 3, "--dropout", 0, "--attention-dropout", 0]
 
 
-def trained_with(data, save_dir, backbone, *options, **more):
-    return train(data, save_dir, "--backbone", backbone, *LATE, *options, without="--phm-n", **more)
+def trained_with(data, save_dir, backbone, *options):
+    return train(data, save_dir, "--backbone", backbone, *LATE, *options, without="--phm-n")
 
 
 def same_weights(one, other, tolerance):
@@ -76,12 +76,3 @@ def test_resume_goes_on_bit_for_bit(cached, pairs, backbone, tmp_path):
     for key in KEYS:
         assert first.log(key) + second.log(key) == whole.log(key)
     same_weights(whole_dir, tmp_path, 0)
-
-
-def test_two_processes(cached, pairs, backbone, tmp_path):
-    shared = ["--generator-dropout", 0, "--total-batch-size", 8, "--state-cache"]
-    one = trained_with(pairs, tmp_path / "one", backbone, *shared, cached[2], "--update-freq", 2)
-    two = trained_with(pairs, tmp_path / "two", backbone, *shared, tmp_path / "cache", processes=2)
-    for key in KEYS:
-        assert len(two.log(key)) == 3 and two.log(key) == pytest.approx(one.log(key), **LOSSES)
-    same_weights(tmp_path / "one", tmp_path / "two", 1e-4)

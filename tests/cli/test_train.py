@@ -1,12 +1,8 @@
 """Real runs of fairseq-train and fairseq-validate."""
 
-import math
-
 import pytest
 import torch
-import torch.nn.functional as F
 
-from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.saving.backbone_file import read_backbone
 from tests.folders import run, train, validate, write_backbone
 
@@ -32,24 +28,6 @@ def test_log_and_checkpoint_hold_what_was_trained_and_the_backbones_fingerprint(
     assert set(state["model"]) == M_IDPG_KEYS
     assert bytes(state["model"]["backbone_fingerprint"].tolist()).hex() == digest
     assert state["cfg"]["model"]["backbone"] == str(backbone)
-
-
-@pytest.mark.parametrize(("kind", "position"), [("pairs", 2), ("singles", 4)])
-def test_positions(pairs, singles, backbone, tmp_path, kind, position):
-    folder, others = (pairs, range(5)) if kind == "pairs" else (singles, (0, 1, 4))
-    finished = train(folder, tmp_path, "--backbone", backbone, "--max-update", 2, "--prompt-position", position)
-    assert f"from position {position};" in finished.output
-
-    def outputs(**changed):
-        loaded = load_on_folder(str(tmp_path / "checkpoint_last.pt"), str(folder), True, **changed)
-        found = predict_split(*loaded, "valid")
-        return torch.from_numpy(found.outputs), torch.from_numpy(found.targets).long()
-
-    own, targets = outputs()
-    loss = F.cross_entropy(own, targets).item() / math.log(2)
-    assert finished.log("valid_loss")[-1] == pytest.approx(loss, abs=1e-3)
-    for other in others:
-        assert torch.allclose(outputs(prompt_position=other)[0], own, atol=1e-5) == (other == position)
 
 
 def test_unfrozen_backbone_is_trained_saved_and_serves_as_a_backbone(pairs, singles, backbone, tmp_path):

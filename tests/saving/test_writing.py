@@ -5,13 +5,10 @@ import os
 import resource
 import shutil
 import signal
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.file_io import PathManager
 
 from fairseq_idpg.errors import InputError
@@ -73,19 +70,3 @@ def test_bytes_are_on_the_disk_before_the_name(tmp_path, monkeypatch):
     checkpoint_utils.torch_persistent_save({"model": torch.zeros(3)}, str(tmp_path / "a.pt"))
     assert done == ["fsync", "rename", "fsync"]
     assert torch.load(tmp_path / "a.pt", weights_only=True)["model"].tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("scores", [[-7.5, -3.0, -5.0, 2.0], [-7.5, -3.0, 2.0, -5.0]])
-def test_the_best_scores_may_be_below_zero(tmp_path, monkeypatch, scores):
-    """Of a correlation, with --keep-best-checkpoints 2."""
-    monkeypatch.setattr(checkpoint_utils.save_checkpoint, "best", scores[0], raising=False)
-    flags = ("maximize_best_checkpoint_metric", "no_epoch_checkpoints", "no_last_checkpoints")
-    best = {"keep_best_checkpoints": 2, "best_checkpoint_metric": "spearman", **dict.fromkeys(flags, True)}
-    cfg = CheckpointConfig(save_dir=str(tmp_path), **best)
-    alone = {"data_parallel_rank": 0, "checkpoint_suffix": "", "should_save_checkpoint_on_current_rank": True}
-    trainer = SimpleNamespace(**alone, consolidate_optimizer=lambda: None, get_num_updates=lambda: 0, task=None)
-    trainer.save_checkpoint = lambda path, extra: Path(path).write_text(str(extra["val_loss"]))
-    for epoch, score in enumerate(scores, 1):
-        iterator = SimpleNamespace(epoch=epoch, end_of_epoch=lambda: True, state_dict=dict)
-        checkpoint_utils.save_checkpoint(cfg, trainer, iterator, score)
-    assert sorted(path.read_text() for path in tmp_path.glob("checkpoint.best_*")) == ["-3.0", "2.0"]

@@ -41,27 +41,6 @@ def serving(app) -> Iterator[SimpleNamespace]:
         assert not thread.is_alive()
 
 
-def test_no_connection_is_made_only_to_be_reset(monkeypatch):
-    """Clients that connect after the last look at the socket, and before its end."""
-    close, made = asyncio.base_events.Server.close, []
-
-    def connect_and_close(listening) -> None:
-        for _ in range(3):
-            with contextlib.suppress(OSError):
-                made.append(socket.create_connection(running.address, 0.2))
-        close(listening)
-
-    monkeypatch.setattr(asyncio.base_events.Server, "close", connect_and_close)
-    with serving(greet) as running:  # which ends with the block
-        pass
-    for client in made:
-        with client:
-            client.sendall(ASK)
-            assert answer(client) == b"hello"
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(running.address, 60)
-
-
 def test_a_client_that_has_connected_may_take_its_time_to_ask():
     with serving(greet) as running, socket.create_connection(running.address, 60) as client:
         until(lambda: bool(running.server.server_state.connections))

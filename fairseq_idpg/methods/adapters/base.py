@@ -60,7 +60,6 @@ class AdapterMethod(Method):
         self.up_bias = nn.Parameter(torch.zeros(self.count, self.width))
 
     def layers_of(self, cfg: AdapterConfig, geometry: Geometry) -> tuple[int, ...]:
-        """Return the layers with adapters, in their order."""
         return parse_layers("--adapter-layers", str(cfg.adapter_layers), geometry.layers)
 
     def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:

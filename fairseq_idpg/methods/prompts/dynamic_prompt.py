@@ -116,7 +116,6 @@ class DynamicPrompt(PromptMethod):
         return injection if self.position is None else replace(injection, arrange=self.arranged(representation))
 
     def arranged(self, representation: Any) -> Any:
-        """Return the ``arrange`` of one pass."""
         assert self.position is not None
         logits = self.position(representation).relu()
         if self.training:

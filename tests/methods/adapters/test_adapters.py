@@ -1,4 +1,4 @@
-"""Bottleneck adapters and compacters: their equations, initial values, and LayerNorms that are trained with them."""
+"""Bottleneck adapters and compacters: their equations, dropout and layers; LayerNorms that are trained with them."""
 
 from functools import partial
 

@@ -12,7 +12,6 @@ from preprocess.errors import InputError
 from run_scripts.run.experiment import Experiment
 from run_scripts.run.fairseq_train import TORCHRUN
 from run_scripts.run.fairseq_train import train as fairseq_train
-from run_scripts.sweep.__main__ import parser
 from run_scripts.sweep.jobs import Local, Request, Slurm, SlurmJob, slurm_parameters
 from tests.command_line import until
 from tests.folders import ROOT
@@ -93,12 +92,11 @@ def test_jobs_of_a_sweep_that_was_killed_are_taken_over(request_of, monkeypatch,
         Slurm(jobs, None, []).start(request_of("b"))
 
 
-def test_settings_of_slurm_are_checked_without_it(monkeypatch, capsys):
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(SystemExit):
-        parser().parse_args(["smoke.yaml", "--cluster", "slurm", "--slurm", "time=5", "timme=5", "--dry-run"])
-    assert "argument --slurm: timme is unknown: did you mean time?" in capsys.readouterr().err
+def test_settings_of_slurm(monkeypatch, tmp_path):
     assert slurm_parameters(["timeout_min=5", "nodes=1"])["time"] == 5
+    monkeypatch.setenv("PATH", str(commands(tmp_path / "slurm", **SLURM)))
+    with pytest.raises(InputError, match="--cluster slurm: .*timme"):
+        Slurm(tmp_path / "jobs", 1, ["timme=5"])
 
 
 def test_several_nodes_start_as_the_page_says(request_of, monkeypatch, tmp_path):

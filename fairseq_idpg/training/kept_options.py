@@ -106,7 +106,11 @@ class KeptOptions:
             return
         differing = differences(as_options(state.get("changeable")), self.changeable)
         if differing:
-            logger.warning("training goes on with other options than it had: %s", "; ".join(differing))
+            logger.warning(
+                "training goes on with other options than it had: %s; epochs that are behind it are not trained again: "
+                "for that give another --save-dir",
+                "; ".join(differing),
+            )
         if state.get("optimizer") is False:
             logger.warning(
                 "the checkpoint was saved with --no-save-optimizer-state: Adam's moments and the count of updates "

@@ -80,6 +80,14 @@ def test_what_must_stay(pairs, backbone, run, tmp_path):
     assert "goes on with other options" not in train(moved, run, "--backbone", backbone, "--max-epoch", 2).output
 
 
+def test_a_finished_training_is_not_trained_again(pairs, backbone, run):
+    """Its weights stay those of the former rate, which is said."""
+    before = model(run)
+    again = train(pairs, run, "--backbone", backbone, "--lr", "2e-3", "--max-epoch", 1)
+    assert "now 0.002; epochs that are behind it are not trained again: for that give another" in again.output
+    assert same_tensors(model(run), before)
+
+
 def test_going_on_within_an_epoch_of_other_batches(pairs, backbone, tmp_path):
     train(pairs, tmp_path, "--backbone", backbone, "--max-update", 1)
     refused = train(pairs, tmp_path, "--backbone", backbone, "--max-epoch", 2, "--update-freq", 2, succeed=False)

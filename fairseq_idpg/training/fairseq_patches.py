@@ -263,6 +263,9 @@ def _load_optimizer(
     load: Callable, optimizer: Any, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
 ) -> None:
     today = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
+    unknown = next((name for name in optimizer_overrides or {} if name not in today[0]), None)
+    if unknown is not None:  # it would change nothing
+        raise InputError(f"--optimizer-overrides: {unknown!r:.80} is unknown: give one of {', '.join(today[0])}")
     load(state_dict, optimizer_overrides)
     for group, options in zip(optimizer.param_groups, today):
         group.update({**options, **(optimizer_overrides or {})})

@@ -116,6 +116,7 @@ def test_few_shot_feeds_one_representation_to_all_layers():
 
 
 CHANGING = [{"supplementary": True}, *({"method": name} for name in ("fine-tuning", "m-idpg-phm+compacter-shared"))]
+CHANGING += [{"method": "lopa", "options": ("--representation-trained", "true")}]
 CHANGING += [{"options": (option,)} for option in ("--representation-dropout", "--shorten-method=random_crop")]
 
 

@@ -18,7 +18,7 @@ Scores = dict[str, float]
 
 
 def chosen(questions: Questions, likely: np.ndarray) -> np.ndarray:
-    """Return N: 1 at the first of each question's most ``likely`` examples (N numbers), and 0 elsewhere."""
+    """Return N numbers: 1 for each question's likeliest example (of equal ones the first), 0 for all others."""
     order = np.lexsort((np.arange(len(likely)), -likely, questions.number))
     first = np.unique(questions.number[order], return_index=True)[1]
     return np.isin(np.arange(len(likely)), order[first]).astype(np.int64)

@@ -87,7 +87,7 @@ def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
 
 
 def in_others(folders: dict[str, DataFolder], compared: dict[str, Compared]) -> dict[str, dict[str, dict[str, int]]]:
-    """Return {folder: {split: {another folder of its vocabulary: examples whose sentences stand in it too}}}."""
+    """Return {folder: {split: {another folder: examples that it has too}}}. Vocabularies must be equal."""
     known = {name: {example for split in splits.values() for example in split} for name, splits in compared.items()}
     counts: dict[str, dict[str, dict[str, int]]] = {}
     for name, data in folders.items():

@@ -56,7 +56,7 @@ class _Dropout(torch.autograd.Function):
 
 
 class QuickDropout(FairseqDropout):
-    """x * keep / (1 - p), keep_i ~ Bernoulli(1 - p); on a CPU p is rounded to 2^-16, else the draws are torch's."""
+    """x * keep / (1 - p), keep_i ~ Bernoulli(1 - p); any shape. A CPU rounds p to 2^-16, a GPU uses torch's draws."""
 
     def draws_quickly(self, x: Tensor) -> bool:
         active = 0 < self.p < 1 and (self.training or self.apply_during_inference)

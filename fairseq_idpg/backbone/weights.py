@@ -101,7 +101,7 @@ def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> Non
 
 
 def as_own(weights: dict[str, Tensor], parameters: dict[str, nn.Parameter]) -> dict[str, Tensor]:
-    """Return weights to replace ``parameters``: of their type, in separate memory; copies where they are trained."""
+    """Return weights that can replace ``parameters``: same type, separate memory. Those that are trained are copies."""
     result, end = {}, 0
     # in the order of memory, so that a tensor overlaps another if it begins before the end of those in front of it
     for name, value in sorted(weights.items(), key=lambda item: item[1].data_ptr()):

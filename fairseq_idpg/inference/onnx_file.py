@@ -112,7 +112,10 @@ def check_packages(*names: str) -> None:
 
 
 def write_onnx(work: Path, config: dict[str, Any], predictor: Any, int8: bool = False) -> None:
-    """Write a model, which is changed, with what it needs; raise InputError where the file's answers differ."""
+    """Write a model, its encoder's files and ``config``; the model is changed.
+
+    Raise InputError where the file's answers differ from the model's.
+    """
     check_packages("onnx", "onnxruntime", "onnxscript")
     exact = work / "exact" if int8 else work
     exact.mkdir(exist_ok=True)

@@ -106,7 +106,10 @@ class Reading(NamedTuple):
         prompts: bool = False,
         words: int = 5,
     ) -> list[Prediction]:
-        """Return what the model says of the texts ``numbers``; ``shared``: M(x) of this batch for other tasks."""
+        """Return what the model says of the texts ``numbers``.
+
+        ``shared``: M(x) that other tasks have computed of this batch, by kind and tokens; None for one task.
+        """
         predictor, model, scores = self.predictor, self.predictor.model, self.predictor.record.regression
         net_input = self.examples.collater([self.examples[i] for i in numbers])["net_input"]
         if self.means is not None:

@@ -205,7 +205,7 @@ def check_file(named: str | None, what: str) -> str | None:
     """Return what checkpoints keep of a method's file; raise InputError for a file that this process has not run."""
     if named is not None and named not in FILES:
         raise InputError(
-            f"{what} needs the method of {named}: give that file with --method-file; fairseq-validate takes none, "
-            "`evaluate` of what fairseq_idpg.load(CHECKPOINT, method_file=FILE) returns gives scores"
+            f"{what} needs the method of {named}: give that file with --method-file. "
+            "Instead of fairseq-validate use fairseq_idpg.load(CHECKPOINT, method_file=FILE).evaluate(texts, labels)"
         )
     return FILES.get(named or "")

@@ -138,7 +138,7 @@ class RowCache:
         return os.path.exists(self.path("npy"))
 
     def opened(self) -> np.ndarray | None:
-        """Return all rows, None while there are not all; raise InputError for damaged ones, or those of other text."""
+        """Return all rows, or None while some are missing. Raise InputError for damaged rows, or rows of other text."""
         if self._rows is not None or not self.complete:
             return self._rows
         path = self.path("npy")

@@ -52,7 +52,10 @@ def place_prompts(
     template: Template | None = None,
     placed: Lengths = (),
 ) -> PromptPlaces:
-    """Return the places in a split, given ``lengths`` of sentences alone, and ``placed`` in a template; see ``fit``."""
+    """Return the places in the examples of a split, given the ``lengths`` of their sentences; InputError: see ``fit``.
+
+    ``placed``: the lengths that the sentences have in the ``template``, if there is one.
+    """
     position = cfg.prompt_position
     block = prompt_block(position, prompt_length, dictionary.index(MASK), dictionary.eos())
     if template is None:

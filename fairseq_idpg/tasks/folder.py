@@ -35,7 +35,10 @@ def has_pairs(data: str) -> bool:
 
 
 def check_folder(cfg: Any, from_checkpoint: bool) -> None:
-    """Raise InputError unless files are whole and fit the task's options; ``from_checkpoint``: perhaps no labels."""
+    """Raise InputError for missing or damaged files, or files that disagree with the task's options.
+
+    ``from_checkpoint``: the model has its outputs already, so the folder may lack labels.
+    """
     data, regression = cfg.data, cfg.regression_target
     label, names = Path(data, "label"), Path(data, "label", "dict.txt")
     labelled = any(label.glob("*.idx"))
@@ -60,7 +63,7 @@ def check_folder(cfg: Any, from_checkpoint: bool) -> None:
 
 
 def check_files(data: str, split: str, regression: bool, combine: bool = False) -> None:
-    """Raise InputError for a split that is missing, empty or damaged; ``combine``: for split1, split2 ... too."""
+    """Raise InputError for a split that is missing, empty or damaged. ``combine``: check split1 ... too."""
     folder = DataFolder(Path(data), regression)
     if split not in folder.splits:
         raise InputError(f"data folder {data} has no input0/{split}.idx: give a split of {', '.join(folder.splits)}")

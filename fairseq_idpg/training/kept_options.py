@@ -21,7 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 def of_method(changeable: bool) -> list[str]:
-    """Return the options of methods that may change, or those that give tensors of one shape another meaning."""
+    """Return the options of methods that a resumed training may change, or may not.
+
+    Another value of the latter gives tensors of the same shape another meaning.
+    """
     return [name for name, option in METHOD_OPTIONS.items() if option.metadata["changeable"] == changeable]
 
 
@@ -107,8 +110,8 @@ class KeptOptions:
         differing = differences(as_options(state.get("changeable")), self.changeable)
         if differing:
             logger.warning(
-                "training goes on with other options than it had: %s; epochs that are behind it are not trained again: "
-                "for that give another --save-dir",
+                "training goes on with other options than it had: %s; past epochs are not trained again; "
+                "to train them with these, give another --save-dir",
                 "; ".join(differing),
             )
         if state.get("optimizer") is False:

@@ -70,7 +70,7 @@ def _counters() -> Iterator[dict[str, Any]]:
 
 
 class KeptPatience:
-    """Validations in a row that were no better, which fairseq forgets; they count on if the training ``resumes``."""
+    """Count validations in a row that were no better, and go on with the count where training ``resumes``."""
 
     def __init__(self, resumes: bool):
         self.resumes = resumes

@@ -87,7 +87,7 @@ FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model")
 
 
 def read_vocabulary(place: Path) -> Vocabulary:
-    """Read a file named in FILES, or a folder's first of these; of a damaged one the parser's error is raised."""
+    """Read a file that FILES names, or the first of these in a folder. A damaged file raises its parser's error."""
     path = place if place.is_file() else next((place / name for name in FILES if (place / name).is_file()), None)
     if path is None:
         raise ValueError(f"{place}: no vocabulary; put one of {', '.join(FILES)} there")

@@ -32,8 +32,10 @@ DECAY = "polynomial_decay"
 FEW_SHOT_INPUT = ("--representation", "backbone")
 ADAM = ("--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6")
 FP16 = ("--fp16-init-scale", "4", "--threshold-loss-scale", "1", "--fp16-scale-window", "128")
-CHANGE_REPRESENTATIONS = {"--representation-dropout", "--no-freeze-backbone", "--train-layer-norms", "random_crop"}
-CHANGE_REPRESENTATIONS |= {"--representation-trained"}  # of lopa
+CHANGE_REPRESENTATIONS = {
+    *("--representation-dropout", "--representation-trained", "--no-freeze-backbone", "--train-layer-norms"),
+    "random_crop",
+}
 
 
 def trains_whole_model(experiment: Experiment) -> bool:

@@ -84,7 +84,7 @@ def test_a_finished_training_is_not_trained_again(pairs, backbone, run):
     """Its weights stay those of the former rate, which is said."""
     before = model(run)
     again = train(pairs, run, "--backbone", backbone, "--lr", "2e-3", "--max-epoch", 1)
-    assert "now 0.002; epochs that are behind it are not trained again: for that give another" in again.output
+    assert "now 0.002; past epochs are not trained again; to train them with these, give another" in again.output
     assert same_tensors(model(run), before)
 
 

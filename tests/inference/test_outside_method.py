@@ -20,7 +20,7 @@ checkpoint, file, place, backbone = sys.argv[1:]
 try:
     fairseq_idpg.load(checkpoint, device="cpu")
 except InputError as error:
-    assert "mine.py" in str(error) and "--method-file; fairseq-validate takes none" in str(error), error
+    assert "mine.py" in str(error) and "Instead of fairseq-validate use fairseq_idpg.load" in str(error), error
 else:
     raise SystemExit("its code was not asked for")
 one = fairseq_idpg.load(checkpoint, device="cpu", method_file=file)

@@ -121,7 +121,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     from .saving.shared_folder import use_lines
 
     size = sum(file.stat().st_size for file in Path(args.folder).rglob("*"))
-    print(f"{args.folder}: {size / 1000:,.0f} kB. Use it in Python, or at the command line:")
+    # an ONNX file has its backbone in it
+    where = "" if paths or args.onnx or args.int8 else ", with --backbone FILE (backbone=) where it is not beside it"
+    print(f"{args.folder}: {size / 1000:,.0f} kB. Use it in Python, or at the command line{where}:")
     print(*use_lines(args.folder, pairs).values(), sep="\n")
     if args.push_to_hub:
         from .inference.sharing import push_folder

@@ -55,8 +55,9 @@ def distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:
 def place_of(run: Run, runs: Iterable[Run]) -> str:
     """Return task, K, and the parts of the prompt in which others of ``runs`` with the same row and task differ."""
     others = [other for other in runs if (other["row"], other["task"]) == (run["row"], run["task"])]
-    differing = [key for key in PROMPT if len({other[key] for other in others}) > 1]
-    return task_label(run["task"], run["k"]) + "".join(f", {key.replace('_', ' ')} {run[key]}" for key in differing)
+    differing = [(key.replace("_", " "), run[key]) for key in PROMPT if len({other[key] for other in others}) > 1]
+    named = (f"no {name}" if value is None else f"{name} {value}" for name, value in differing)
+    return ", ".join([task_label(run["task"], run["k"]), *named])
 
 
 def by_row(runs: Iterable[Run], value: Callable[[list[Run]], str]) -> list[tuple[str, str, str]]:

@@ -108,7 +108,7 @@ def write_peft(
     if backbone.fingerprint() != config["backbone"]["tensors_sha256"]:
         problem = f"{file} is not its backbone, which --backbone names"
     if problem is not None:
-        raise refused("--format peft", f"cannot hold this --method {config['method']}: {problem}; leave the option out")
+        raise refused("--format peft", f"cannot hold this --method {config['method']}: {problem}; leave --format out")
 
     # The method, with a table of positions in place of the backbone's.
     own = {n: value.detach().float().cpu() for n, value in tensors.items()}

@@ -3,9 +3,9 @@
 Paper: "IDPG: An Instance-Dependent Prompt Generation Method" (Wu et al., NAACL 2022),
 https://arxiv.org/abs/2204.04497
 
-The way of the data: a *task* says where the prompt goes in each example. A *model* turns the example into a
-*representation* M(x). A *method* turns that into prompt rows, adapters and the like, which the frozen *backbone* takes
-through its open slots.
+How data flows: a *task* says where the prompt goes in each example. A *model* turns the example into a *representation*
+M(x). A *method* turns M(x) into prompt rows, adapters and the like. The frozen *backbone* takes these through its open
+slots.
 
 Shape legend used everywhere: B batch, T tokens, t prompt length, d width, m generator hidden size,
 n PHM factor, L layers, H heads.

@@ -1,7 +1,7 @@
 """Trainable parameters of every preset, beside the paper's Table 2: ``python -m fairseq_idpg.count --arch ARCH``.
 
 The modules are built on torch's meta device, so nothing is loaded or allocated. The head is not counted. The paper's K
-is 1,024. Options of methods, such as --prompt-length 10, leave the presets that understand them.
+is 1,024. With options of methods, such as --prompt-length 10, only presets that take them are listed.
 """
 
 import argparse

@@ -22,12 +22,12 @@ class ModelLost(ModelFault):
 
 
 def refused(argument: str, problem: str) -> InputError:
-    """Return the error for an argument of a function of Python."""
+    """Return the InputError for a bad argument of a Python function."""
     return InputError(f"`{argument}` {problem}")
 
 
 def level(name: str) -> str:
-    """Show messages from this level on; for argparse."""
+    """Show log messages of this level and above; for argparse."""
     logging.getLogger().setLevel(name.upper())
     return name
 
@@ -51,7 +51,7 @@ HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # of a folder on the Huggin
 
 
 def is_hub_name(path: str) -> bool:
-    """Return whether a path at which nothing stands may be a name on the hub, USER/NAME."""
+    """Return whether a path does not exist and may be a name on the hub, USER/NAME."""
     return bool(HUB_NAME.fullmatch(path)) and not path.endswith(".pt") and not os.path.lexists(path)
 
 

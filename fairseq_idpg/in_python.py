@@ -82,7 +82,7 @@ def train(
         regression: labels are scores; a number is their scale, by which they are divided in training.
         class_weights: {class: its weight in the loss of training}; 1 for others.
         vocab: folder of the encoder's files; default: the backbone's.
-        save_dir: folder of data and checkpoints, where the same call goes on; default: one that goes with the model.
+        save_dir: folder of data and checkpoints, where the same call goes on; default: one removed with the model.
         more: options of the method and of fairseq-train, such as ``prompt_length=5``; ``method_file``: the
             Python file of a method that is not part of this package.
 

@@ -1,6 +1,6 @@
 """Data sets of the Hugging Face hub, with the optional package ``datasets``: any one, and the tasks of GLUE, SuperGLUE.
 
-How the hub has the tasks, of which ``raw`` makes what their files hold: datasets/glue/glue.py and
+Rows of the hub are turned back into those of the tasks' files. Source for the hub's form: datasets/glue/glue.py and
 datasets/super_glue/super_glue.py of huggingface/datasets.
 """
 

@@ -69,7 +69,7 @@ class Task:
     settings: str = "small"
     scale: float = 1.0  # scores are divided by it
     header: bool = True  # files start with the names of their columns
-    test_texts: tuple[str, ...] = ()  # columns of a test file that alone has a header
+    test_texts: tuple[str, ...] = ()  # columns of a test file, if only that file has a header
     number: str | None = None  # column of a test file with the benchmark's number of each example
     skipped_labels: tuple[str, ...] = ()  # of rows without a gold label
     trailing_fields: bool = False  # rows may have more fields than the header

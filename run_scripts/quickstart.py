@@ -103,14 +103,14 @@ def step(title: str, product: Path, settings: Settings, build: Callable[[Path], 
 
 
 def call(what: str, *command: str) -> None:
-    """Run a child that writes to our terminal. Raises InputError where it fails."""
+    """Run a child that writes to our terminal. Raise InputError where it fails."""
     status = subprocess.run(command, cwd=ROOT, close_fds=False).returncode  # it inherits our lock on the folder
     if status:
         raise InputError(f"{what} failed (exit status {status}), see the lines above")
 
 
 def call_logged(log: Path, command: Sequence[str], on_line: Callable[[str], str] = str) -> None:
-    """Run a child, and append what ``on_line`` makes of its lines to ``log``. Raises InputError where it fails."""
+    """Run a child, and append what ``on_line`` makes of its lines to ``log``. Raise InputError where it fails."""
     with open(log, "a", encoding="utf-8") as file:
         status, last = run_child(command, file, on_line, ROOT)
     if status:

@@ -79,7 +79,7 @@ def count_groups(scores: np.ndarray, groups: int) -> list[int]:
 
 
 def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float | None]:
-    """Return Spearman and Pearson of cosines and gold scores; None where one of them is the same for all pairs."""
+    """Return Spearman and Pearson of cosines and gold scores; None where all cosines or all scores are equal."""
     if np.ptp(cosines) == 0 or np.ptp(scores) == 0:
         return {"spearman": None, "pearson": None}
     spearman, pearson = (measure(cosines, scores)[0] for measure in (stats.spearmanr, stats.pearsonr))

@@ -25,7 +25,7 @@ REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or 
 
 
 def check_method(cfg: Any, with_data: bool) -> None:
-    """Raise InputError for methods without rows that all inputs share, and ``with_data`` for those without others."""
+    """Raise InputError if inputs share no rows; with ``with_data`` also if no rows are made from the input."""
     method = getattr(cfg, "method", None)
     kinds = find_preset(method).methods if method else ()
     kind = next((kind for kind in kinds if issubclass(kind, PromptMethod)), None)

@@ -60,7 +60,7 @@ def project(module: nn.Module, name: str, x: Tensor, additions: Additions) -> Te
 
 @lru_cache(maxsize=2)
 def key_bias(padding: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
-    """Return what is added to scores, B x 1 x 1 x (rows + T): -inf at pads, true in B x T ``padding``, 0 elsewhere.
+    """Return the bias of attention scores, B x 1 x 1 x (rows + T): -inf at pads (true in B x T ``padding``), else 0.
 
     ``rows``: keys in front of the text. The result is remembered, since the layers of a pass share their padding, and
     on a GPU an operation on a mask takes as long as one on states.
@@ -126,10 +126,10 @@ class OpenAttention(MultiheadAttention):
 
 
 def gelu(x: Tensor) -> Tensor:
-    """Apply fairseq's GELU, but on other devices than a CPU in the precision of ``x``.
+    """Apply fairseq's GELU; on devices other than a CPU compute it in the precision of ``x``.
 
-    Their kernels of half precision compute in float32 anyway. fairseq's copy of ``x`` in float32, as wide as the
-    feed-forward, would be kept for the gradient: a third of what a layer keeps.
+    Half-precision kernels of these devices compute in float32 anyway. fairseq's copy of ``x`` in float32, as wide as
+    the feed-forward, would be kept for the gradient: a third of what a layer keeps.
     """
     return stock_gelu(x) if x.device.type == "cpu" else F.gelu(x)
 
@@ -187,7 +187,7 @@ class OpenTransformerEncoder(TransformerEncoder):
 
     def __init__(self, args, dictionary, embed_tokens):
         super().__init__(args, dictionary, embed_tokens)
-        # of the layers from this one on autograd keeps the input alone; they are run again for the gradient
+        # from this layer on, autograd keeps only each layer's input; layers are run again for the gradient
         self.checkpointed_from = len(self.layers)
         for index, layer in enumerate(self.layers):
             layer.index = index
@@ -271,7 +271,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         )
 
     def states_before(self, layer: int, tokens: Tensor, padded: bool | None = None) -> Tensor:
-        """Return the states of a text that enter ``layer`` (L: leave the last), T x B x d, with nothing injected."""
+        """Return the states that enter ``layer`` (L: those that leave the last), T x B x d, with nothing injected."""
         states = self._embedded(tokens, None, self._padding(tokens, padded))
         for below in islice(self.layers, layer):
             states = states._replace(x=below(states))

@@ -38,7 +38,7 @@ class States(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What a pass began with, for rows that are made from it further up."""
+    """The input of a pass, from which higher layers may make rows."""
 
     words: Callable[[], States]  # the word embeddings of the text, ``words`` added, without prompt and positions
     embedded: Callable[[], States]  # the states that enter layer 0
@@ -192,7 +192,7 @@ def append_rows(states: States, rows: Tensor | None) -> States:
 
 
 def add_to_words(x: Tensor, rows: Tensor | Callable[[Tensor], Tensor]) -> Tensor:
-    """Return T x B x d word embeddings with ``rows`` (M x d) added to the first min(T, M) tokens, or what they make."""
+    """Return T x B x d word embeddings plus ``rows``: M x d for the first min(T, M) tokens, or a function of ``x``."""
     if callable(rows):
         return x + rows(x).type_as(x)
     count = min(x.size(0), rows.size(0))
@@ -200,7 +200,7 @@ def add_to_words(x: Tensor, rows: Tensor | Callable[[Tensor], Tensor]) -> Tensor
 
 
 def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, pad: int) -> Tensor:
-    """Return the same for T' x B x d embeddings, in which a prompt stands: ``rows`` are added to the text alone."""
+    """Return T' x B x d embeddings, which contain a prompt, with ``rows`` (M x d) added only to the text's tokens."""
     in_text = room.text.ne(pad).sum(1, keepdim=True)  # B x 1
     count = min(room.text.size(1), rows.size(0))
     index = torch.arange(count, device=x.device)[None]

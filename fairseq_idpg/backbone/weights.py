@@ -115,7 +115,7 @@ def as_own(weights: dict[str, Tensor], parameters: dict[str, nn.Parameter]) -> d
 
 
 class SharedWeights(NamedTuple):
-    """The file from which a model reads frozen weights, as long as it is neither moved nor made half."""
+    """The file from which a model reads frozen weights, until the model is moved or made half precision."""
 
     path: str
     opened: os.stat_result  # size, time of last change and the like of the file when it was opened

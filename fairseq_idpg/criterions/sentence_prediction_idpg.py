@@ -119,7 +119,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         return self.weights
 
     def logged_columns(self, logits: Tensor, sample: dict[str, Any]) -> dict[str, Any]:
-        """Return what the reports are made of, B numbers each. Only here is the device waited for, once a batch."""
+        """Return what the reports are made of, B numbers each. Nothing else waits for the device."""
         symbols, predicted = self.label_dict, {}
         if self.fairseqs_reports:
             answers = logits if self.regression_target else logits.argmax(1)
@@ -256,7 +256,7 @@ def with_all_words(criterion: Any, model: Any, sample: dict[str, Any]) -> tuple[
 
 
 class LastPass:
-    """A model that keeps the logits and the ``extra`` of its last pass, called as the model is."""
+    """Call a model, and keep the logits and the ``extra`` of its last pass."""
 
     logits: Tensor
 

@@ -129,7 +129,7 @@ def sentences_of(text: Text) -> Sequence[str]:
 
 
 def check_is_no_table(text: Text, number: int) -> None:
-    """Raise ValueError for the header of a table, whose answer would move all others, and for a row of one."""
+    """Raise ValueError for a table's header, whose answer would shift all others, and for a table's row."""
     parts = sentences_of(text)
     if tuple(map(str.lower, parts)) in HEADERS and (number == 1 or len(parts) == 2):  # files with headers may be joined
         raise ValueError("it names columns: leave it out, or give JSON lines if it is a text")

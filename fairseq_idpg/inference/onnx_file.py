@@ -173,7 +173,7 @@ def write_model(path: Path, predictor: Any) -> None:
 
 
 def in_int8(checkpoint: str, open_checkpoint: Callable[..., Any], **reads: Any) -> str:
-    """Return the folder CHECKPOINT.int8 with its model in int8; make it unless it is of this very checkpoint."""
+    """Return the folder CHECKPOINT.int8 with its model in int8; make it unless it was made from this checkpoint."""
     check_there("checkpoint", checkpoint)
     if onnx_file(checkpoint):
         raise refused("int8", f"and {checkpoint}, which is in ONNX already: give the checkpoint that it was made of")

@@ -1,8 +1,8 @@
 """Folders of Hugging Face's peft, written and read without it, for its classifiers of RoBERTa, XLM-R and BERT.
 
 peft puts prompts in front of ``<s>``, and counts a prefix among the positions of the text; this package does neither.
-Attention knows rows by their positions alone, so that this can be made up for, exactly. Positions count from 0; the
-backbone has the row p_i, the folder p'_i. w is the word ``<s>``; the head reads row 0.
+Attention sees the order of rows only in their position embeddings, so others make up for both, exactly. Positions count
+from 0; position i has the row p_i in the backbone, p'_i in the folder. w is the word ``<s>``; the head reads row 0.
 
 - LORA: A and B of each matrix.
 - PREFIX_TUNING: t x 2 L d, rows of k_1, v_1, ..., k_L, v_L. Written with p'_(t + i) = p_i. One that peft trained is
@@ -85,7 +85,7 @@ def places(encoder: str, head: str, linears: Iterable[str], layers: Iterable[int
 
 
 def tables(backbone: Backbone) -> tuple[Tensor, Tensor]:
-    """Return fairseq's table of positions, whose first two rows stand for none, and the word ``<s>``."""
+    """Return fairseq's table of positions, whose first two rows are not positions, and the word ``<s>``."""
     words, positions = (backbone.weights[f"{STACK}embed_{name}.weight"] for name in ("tokens", "positions"))
     return positions.float().clone(), words[0].float()
 

@@ -42,7 +42,7 @@ class Input(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What a model of EFL reads beside a sentence, and the task's classes that its two answers mean, in their order."""
+    """The text that an EFL model reads beside a sentence, and the task's class for each of its two answers."""
 
     text: str
     labels: list[str]
@@ -222,7 +222,7 @@ class Predictor:
     ) -> list[Prediction]:
         """Return a ``Prediction`` for each text, in the order of the texts, whatever the batches are.
 
-        A model of EFL takes sentences, whose classes it then gives, or pairs, of which it says what it was trained on.
+        A model of EFL takes sentences, and gives their classes; or pairs, and gives the labels that it was trained on.
 
         Args:
             texts: sentences, or pairs of sentences, as the model was trained on.

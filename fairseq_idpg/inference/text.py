@@ -111,7 +111,7 @@ def find_text_encoder(record: Record, named: File, others: Iterable[Path], what:
 
 
 def difference(record: Record, encoder: Encoder) -> str | None:
-    """Return in what an encoder is not the recorded one; None if it is."""
+    """Return how an encoder differs from the recorded one; None if it does not."""
     symbols = symbols_fingerprint(task_dictionary(encoder.symbols))
     pairs = (("dictionary", record.dictionary, symbols), ("encoder", record.bpe_sha256, encoder.fingerprint()))
     for kind, recorded, present in pairs:

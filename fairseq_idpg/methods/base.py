@@ -51,9 +51,9 @@ class WordEmbeddings:
 class Method(nn.Module, ABC):
     """A module built from (filled options, ``Geometry``); its parameters are trained and saved as ``method.*``.
 
-    It enters the backbone through ``injection``, through ``trains``, or both. All but ``describe`` have a default:
-    to do what the ``members`` do, for a single method nothing.
-    Raise InputError on construction for options that make no module, such as a size of 0.
+    It enters the backbone through ``injection``, through ``trains``, or both. Every function but ``describe`` has a
+    default: do what the ``members`` do; a single method does nothing. Raise InputError on construction for options that
+    make no module, such as a size of 0.
     """
 
     config: type[FairseqDataclass] = FairseqDataclass  # its options
@@ -97,7 +97,7 @@ class Method(nn.Module, ABC):
     def first_layer(self, layers: int) -> int:
         """Return the first of the backbone's ``layers`` in which, or in front of which, ``injection`` changes anything.
 
-        Counted from 0; ``layers`` where it changes none. The layers below give what they give on the text alone.
+        Counted from 0; ``layers`` if it changes none. Layers below compute the same as for the text without a method.
         """
         if not self.slots:
             return layers
@@ -120,7 +120,7 @@ class Method(nn.Module, ABC):
             member.set_initial_values(cfg, words)
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
-        """Return options that change nothing beside the others -> why, and what to do: a run may not set them."""
+        """Return option -> why it changes nothing beside the others, and a remedy; a run may not set these options."""
         return {name: reason for member in self.members for name, reason in member.without_effect(cfg).items()}
 
     def prompt_parameters(self) -> list[nn.Parameter]:
@@ -162,7 +162,7 @@ class Method(nn.Module, ABC):
             raise InputError(f"this checkpoint is folded, without what made it: {self.folded_remedy}")
 
     def merge(self, stack: nn.Module) -> None:
-        """Write into the weights of ``stack`` what can stand there, set ``merged`` and inject it no longer.
+        """Merge what can be merged into the weights of ``stack``, set ``merged``, and stop injecting it.
 
         For prediction alone: the model is neither trained nor saved afterwards.
         """

@@ -45,7 +45,7 @@ def clash(first: Method, second: Method) -> str:
 
 
 class Combination(Method):
-    """Several methods that are trained together: it injects what they inject. Raise InputError if two ``clash``.
+    """Several methods that are trained together; injects what all of them inject. Raise InputError if two ``clash``.
 
     ``owners``: the preset of each part; without them, ``name`` is made of the parts' names, joined by +.
     """
@@ -187,7 +187,7 @@ FILES: dict[str, str] = {}  # of files that were run: path, and name with SHA-25
 def register_file(path: str) -> str:
     """Run a Python file that registers presets, once; return its name and SHA-256.
 
-    Only what a user typed may come here: a path in a checkpoint may be a stranger's.
+    Pass only a path that the user typed: one in a checkpoint may be a stranger's, whose code must not run.
     """
     check_there("--method-file", path)
     note = f"{Path(path).name} {sha256(Path(path))}"

@@ -1,4 +1,4 @@
-"""What fairseq's checkpoints lack for a training in half precision to go on as if it had not been stopped.
+"""Keep what fairseq's checkpoints lack, so that half-precision training resumes as if it had never stopped.
 
 The optimizer of --fp16 and --bf16 changes float32 copies W of the trainable weights and rounds them into the model,
 w = half(W). fairseq saves w alone, so a resumed run would start from W = w, other weights than the stopped run had.

@@ -1,8 +1,8 @@
-"""What the frozen backbone makes of every example of a split, computed once and kept on disk.
+"""Compute what the frozen backbone makes of every example of a split once, and keep it on disk.
 
-M(x) (the paper suggests it; nobody ships it), or the states of all tokens below a layer, see ``states``. Without
-dropout they depend on the frozen backbone, its precision and the tokens alone. A file is named by these, so another
-backbone, precision or text never finds it; tasks, seeds and methods that read the same tokens share it.
+Rows are M(x), as the paper suggests, or the states of all tokens below a layer, see ``states``. Without dropout they
+depend only on the frozen backbone, its precision and the tokens. These name the file, so a run with another backbone,
+precision or text never reads it. Tasks, seeds and methods that read the same tokens share it.
 
     DIR/KEY.npy     rows, example after example; the file gets this name when the last row is written
     DIR/KEY.json    what it was made from, and the SHA-256 of KEY.npy, which opening compares
@@ -125,7 +125,7 @@ class RowCache:
         return {**self.__dict__, "_rows": None}
 
     def use_precision(self, precision: str) -> None:
-        """Turn to the rows of a backbone in this precision: fairseq halves a model after data was loaded for it."""
+        """Switch to the rows for this precision: fairseq makes a model half precision after it has loaded data."""
         key = replace(self.key, precision=precision, dtype=precision if self.unrounded else self.key.dtype)
         if key != self.key:
             self.key, self._rows, self._compared = key, None, False
@@ -159,7 +159,7 @@ class RowCache:
         raise NotImplementedError
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
-        """Compute the rows of a cache that is not complete; one process at a time, others wait and find them done.
+        """Compute the rows of an incomplete cache. One process does so; others wait, and then find the rows complete.
 
         ``encode``: n example numbers -> their rows, one example after the other, each w wide; ``batches``: all example
         numbers, as they are best computed. Raise InputError where the folder cannot be written.

@@ -1,9 +1,9 @@
 """A checkpoint's own configuration, checked before anything is built from it.
 
 fairseq builds whatever task, model and criterion a checkpoint names, and evaluates strings among their options as
-Python (``encoder_layers`` of fconv, ``encoder_xformers_att_config`` of every transformer, ``wer_args`` of ctc). Here
-a checkpoint that names anything but sentence prediction and RoBERTa is refused. Of its options only those are handed on
-that the builder declares, each of its declared type.
+Python (``encoder_layers`` of fconv, ``encoder_xformers_att_config`` of every transformer, ``wer_args`` of ctc). Here a
+checkpoint that names anything but sentence prediction and RoBERTa is refused. Only options that the builder declares
+are passed on, and only with values of the declared type.
 """
 
 import argparse

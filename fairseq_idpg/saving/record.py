@@ -32,7 +32,7 @@ class Record:
     labels: list[str] | None = None  # the classes in the order of the logits
     scale: float | None = None  # what the scores were divided by
     pairs: bool | None = None  # sentence pairs instead of single sentences
-    tokens: dict[str, int | None] | None = None  # --init-token and --separator-token, the latter of pairs alone
+    tokens: dict[str, int | None] | None = None  # --init-token and, only for pairs, --separator-token
     prompt_position: int | None = None
     dictionary: str | None = None  # fingerprint of the symbols in the order of their ids
     bpe: str | None = None  # name of the encoder
@@ -175,7 +175,7 @@ class KeptRecord:
                 "this checkpoint does not record what the scores of its training were divided by: its outputs are "
                 f"multiplied by {self.ours.scale:g}, by which those of {self.data} are divided"
             )
-        # The folder adds what it alone knows. A model that is trained on it is of this folder from now on.
+        # The folder adds what only it knows. A model that trains on it belongs to this folder from now on.
         replaced = {"task", "prompt_position", "vocab"} if self.training else set()
         ours = {name: value for name, value in asdict(self.ours).items() if value is not None}
         added = {name: ours[name] for name in ours if name in replaced or getattr(theirs, name) is None}

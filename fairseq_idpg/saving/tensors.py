@@ -1,8 +1,8 @@
 """The tensors of a checkpoint: their names, whether a model takes them, and the SHA-256 that every checkpoint carries.
 
 The zip archive's CRC-32 tells that a file has the bytes that were written. A checksum tells that it has the values of
-the training, whichever tool has copied them since. That of the weights stands among them, so that every writer has it;
-those of the progress, which only a resumed training reads, are made where the trainer writes.
+the training, whichever tool has copied them since. The checksum of the weights is stored among them, so every writer
+keeps it. Checksums of the progress, which only a resumed training reads, are made where the trainer writes.
 """
 
 import hashlib

@@ -95,7 +95,7 @@ class Batcher:
             if not self.closed:
                 opened()
             while taken := self._next():
-                # Answer questions that differ in their texts alone together; drop those of clients who hung up.
+                # Answer together questions that differ only in their texts; drop those of clients who hung up.
                 groups: dict[tuple[Any, ...], list[Job]] = {}
                 for job in taken:
                     if job.answer.set_running_or_notify_cancel():

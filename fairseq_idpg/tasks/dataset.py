@@ -70,7 +70,7 @@ def place_prompts(
 
 
 def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
-    """Return fairseq's sentence-prediction dataset of a dataset of ``tokens``, without labels."""
+    """Wrap a dataset of ``tokens`` as fairseq's sentence-prediction dataset, without labels."""
     net_input = {"src_tokens": RightPadDataset(tokens, pad), "src_lengths": NumelDataset(tokens)}
     plain = {"id": IdDataset(), "net_input": net_input, "ntokens": NumelDataset(tokens, reduce=True)}
     return NestedDictionaryDataset(plain, sizes=[tokens.sizes])
@@ -109,7 +109,7 @@ class SwappedPairsAppended(BaseWrapperDataset):
 
 @dataclass(eq=False, repr=False)
 class PromptedDataset(FairseqDataset):
-    """Adds to fairseq's batches where the prompt goes, and what would be slow to ask a GPU for.
+    """Adds to fairseq's batches where the prompt goes, and facts that would be slow to read back from a GPU.
 
     The ``net_input`` of a batch has
 

@@ -73,7 +73,7 @@ def check_files(data: str, split: str, regression: bool, combine: bool = False) 
 
 
 def find_questions(data: str, split: str, reports: Sequence[str]) -> Questions | None:
-    """Return which question each example of a split answers, if they are answers; InputError: ``reports`` need them."""
+    """Return each example's question, if examples are answers; raise InputError if ``reports`` lack them."""
     questions = DataFolder(Path(data)).questions(split)
     for metric in reports:
         scored = questions is not None and (metric not in OF_TEXTS or questions.em is not None)

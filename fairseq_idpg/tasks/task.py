@@ -150,7 +150,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         finally:
             cfg.shorten_method = method
 
-        # Exchanged pairs follow the others, in training alone: a validation counts each example once.
+        # Exchanged pairs follow the others, only in training: a validation counts each example once.
         orders = [texts]
         swapped = str(cfg.swap_pairs) == "append" and not self.judges and split.startswith(TRAIN)
         if swapped:
@@ -215,7 +215,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     begin_valid_epoch = begin_epoch
 
     def loss(self, criterion: Any) -> Any:
-        """Return the criterion of a step: with --verbaliser-loss vocabulary that over all words of the dictionary."""
+        """Return the criterion of a step; with --verbaliser-loss vocabulary, over all words of the dictionary."""
         return partial(with_all_words, criterion) if self.all_words else criterion
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):

@@ -1,4 +1,4 @@
-"""Options that would make another training than was asked for; options whose text is Python are read, not run."""
+"""Refuse options that would change the training that was asked for; read, but never run, options that hold Python."""
 
 import ast
 import contextlib

@@ -1,7 +1,7 @@
 """The functions of fairseq that are replaced, because fairseq has no extension point there.
 
-Runs of other tasks in the same process stay as they are without this package. Some replacements are right for every
-run; the others ask whose run, or whose file, it is. What belongs to a training is bound to its own trainer.
+Runs of other tasks in the same process stay as they are without this package. Some replacements suit every run; the
+others check whether the run, or the file, is ours. What belongs to a training is bound to its own trainer.
 """
 
 import functools

@@ -87,14 +87,14 @@ class KeptOptions:
         return {"fixed": self.fixed, "changeable": self.changeable, "optimizer": self.keeps_optimizer}
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise InputError where the checkpoint was trained with another value of what must stay."""
+        """Raise InputError if an option that must not change had another value in the checkpoint's training."""
         unread = [*self.renewed, *([PRECISION] if state.get("optimizer") is False else [])]
         theirs = {name: value for name, value in as_options(state.get("fixed")).items() if name not in unread}
         if theirs.get("--optimizer") is None:  # that of a namespace, in earlier versions
             theirs.pop("--optimizer", None)
         differing = differences(theirs, self.fixed) if self.resumes else []
         if differing:
-            # of another method the name says enough, its options do not follow
+            # if the method differs, its name says enough: leave its options out of the message
             another = theirs.get("--method") != self.fixed.get("--method")
             own = tuple(f"{flag_name(name)} " for name in METHOD_OPTIONS) if another else ()
             told = [each for each in differing if not each.startswith(own)]
@@ -121,7 +121,7 @@ class KeptOptions:
             )
 
     def _check_start(self, fixed: dict[str, Any]) -> None:
-        """Raise InputError where a file is named as the start of head or prompt; warn of another method."""
+        """Raise InputError if a file is named to start head or prompt from; warn if the method differs."""
         own = by_flag({"model": self.model}, {"model": ["method", *of_method(changeable=False)]})
         theirs, ours = ({name: value for name, value in each.items() if value is not None} for each in (fixed, own))
         if others := differences(theirs, ours):

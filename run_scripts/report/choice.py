@@ -60,7 +60,7 @@ class Choice:
     supplementary_position: str | None = None  # in supplementary training, or "none"
     prompt_length: int | None = None  # for rows with runs of several
     seeds: tuple[int, ...] = ()  # default: all
-    k: int | None = None  # few-shot runs with K examples, where the default is full training; Table 3: this K alone
+    k: int | None = None  # few-shot runs with K examples, where the default is full training; Table 3: only this K
     paper: bool = False  # the paper's values even beside another backbone
 
     def __post_init__(self) -> None:

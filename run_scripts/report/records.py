@@ -18,7 +18,7 @@ from ..run.records import REASONS, read_records, results_file, unpacked_classes
 
 Run = dict[str, Any]  # a line of results.jsonl
 AnyRun = TypeVar("AnyRun")
-# The tasks of the records that were read: own data has its facts there alone.
+# The tasks of the records that were read: only these have facts about own data.
 KNOWN = dict(TASKS)
 Key = TypeVar("Key", bound=Hashable)
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
@@ -43,7 +43,7 @@ CHECKS: dict[str, Callable[[Any], bool]] = {  # of the values that are not null;
     "setting": ("full", "few-shot").__contains__,
     "selection": SELECTIONS.__contains__,
     "lr": partial(is_number, least=1e-300, most=1e300),  # one that is too high diverges, which is a result
-    # A failed run may know the path of its backbone alone, and not its fingerprint.
+    # A failed run may know only the path of its backbone, and not its fingerprint.
     "backbone": lambda value: isinstance(value, str) or all(isinstance(value[key], str) for key in ("path", "sha256")),
     "scores": lambda value: all(is_score(score) for of_split in value.values() for score in of_split.values()),
     "dev_curve": lambda value: all(is_score(score) for _, score in value),
@@ -75,7 +75,7 @@ def damaged_key(run: Run) -> str | None:
                 return key
         except (AttributeError, LookupError, TypeError, ValueError):
             return key
-    # Own data is known by its records alone, so the first one of a task tells what it is.
+    # Own data is known only by its records, so a task's first record tells what it is.
     if run.get("pairs") is not None and run.get("metric") is not None:
         KNOWN.setdefault(run["task"], own_task(run["task"], run["pairs"], run["metric"]))
     known, scores = KNOWN.get(run["task"]), run.get("scores") or {}
@@ -98,7 +98,7 @@ class Results:
 
     place: Path  # as the command line names it
     runs: tuple[Run, ...] = ()
-    continued: tuple[Run, ...] = ()  # go on from runs of another task; in tables of transfer alone
+    continued: tuple[Run, ...] = ()  # go on from runs of another task; only in tables of transfer
     # Trainings of a backbone for other runs; in the overview alone. Their checkpoint was chosen on the split that they
     # report, whatever their selection.
     supplementary: tuple[Run, ...] = ()
@@ -124,7 +124,7 @@ def read_results(place: Path) -> Results:
         if key := damaged_key(run):
             problem = f"{key} {str(run[key])[:80]!r}" if key in run else f"no {key}"
             raise InputError(f"{path}: run {run['run']} has a damaged record, {problem}: repeat it or remove its line")
-        backbone = run.get("backbone") or ""  # a run that failed may know the path alone, or neither
+        backbone = run.get("backbone") or ""  # a run that failed may know only the path, or neither
         known = backbone if isinstance(backbone, dict) else {"path": backbone, "sha256": ""}
         kind = "continued" if run.get("source_task") else "supplementary" if run.get("supplementary") else "runs"
         kinds[kind].append({**run, "backbone": known})

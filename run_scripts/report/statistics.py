@@ -182,9 +182,9 @@ def rightness(one: Run, other: Run) -> np.ndarray:
 
 
 def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
-    """Return each with its p value corrected for how many have one.
+    """Correct each p value for the number of comparisons that have one, by Holm's method.
 
-    Where rows do not differ, a level is the chance that any corrected p is below it.
+    If no rows differ, the chance that any corrected p is below a level is at most that level.
 
     Of m values the i-th smallest becomes the largest (m - j + 1) p_(j) of j = 1 to i, at most 1: never above
     Bonferroni's m p, and with no more assumptions.

@@ -106,7 +106,7 @@ def score_table(
         row, theirs = rows.get((k, name), {}), blocks[k].get(name) if beside else None
         voted = votes.of(row) if voting or number == 7 else {}
         of_votes, of_paper = mean_over(voted, tasks), {}
-        if theirs:  # the paper prints its votes for the mean of all ten tasks alone
+        if theirs:  # the paper prints its votes only for the mean of all ten tasks
             of_paper = {AVERAGE: theirs.average(tasks, ten), VOTING: theirs.voting if set(tasks) == {*ten} else None}
         lines = value_lines(row, columns, tasks, scope, theirs, ours={VOTING: of_votes}, theirs=of_paper)
         if voting:
@@ -208,7 +208,7 @@ def _by_metric(spec: Compared, results: Results) -> Iterator[Run]:
         if run["task"] in spec.columns and run["k"] == spec.k:
             metric = spec.metrics[run["task"]]
             dev, test = (part_of(run, split, metric) for split in ("dev", "test"))
-            dev = run.get("dev") if dev is None else dev  # zero-shot transfer has that of the first task alone
+            dev = run.get("dev") if dev is None else dev  # zero-shot transfer has only that of the first task
             yield {**run, "metric": metric, "dev": dev, "test": test}
 
 

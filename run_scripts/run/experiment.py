@@ -182,7 +182,7 @@ def own_facts(task: str, data: str, metric: str | None) -> Task:
 def backbone_digest(path: str) -> str:
     """Return the digest of the backbone's tensors, which the format of the file does not change.
 
-    For a known file, it is read from a note (see saving/backbone_file.py). Raises InputError for another kind of file.
+    For a known file, it is read from a note (see saving/backbone_file.py). Raise InputError for another kind of file.
     """
     from fairseq_idpg.saving.backbone_file import read_backbone  # imports torch, which reports do without
 

@@ -62,7 +62,7 @@ def _parts(kind: Any) -> set[Any]:
 def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a command line: {"fp16": True, "amp": False, "dropout": 0} -> --fp16 --dropout 0.
 
-    Raises InputError where an option is false and not a flag: if it were left out, its default would count.
+    Raise InputError where an option is false and not a flag: if it were left out, its default would count.
     """
     words = []
     for name, value in options.items():

@@ -44,7 +44,7 @@ OPTION_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "opt
 def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whole_model: bool = True) -> Record:
     """Return the record of a run: of a finished one it is read; one that was killed goes on.
 
-    Raises InputError where fairseq-train fails, with the last line of its log, or data is damaged. ``echo`` prints its
+    Raise InputError where fairseq-train fails, with the last line of its log, or data is damaged. ``echo`` prints its
     output; without ``keep_whole_model`` the checkpoint of a run that trains the backbone goes, which is as large.
     """
     run, results = experiment.run, results.absolute()

@@ -31,7 +31,7 @@ OWN_METRICS = [metric for metric in (*METRICS_OF_OLD, *METRICS) if metric not in
 def read_yaml(source: str | bytes, where: str) -> Any:
     """Return the plain values, lists and mappings of a YAML text.
 
-    Raises InputError where it is not YAML, a key stands twice, or aliases make it stand for too much.
+    Raise InputError where it is not YAML, a key stands twice, or aliases make it stand for too much.
     """
     try:
         loader = yaml.SafeLoader(source)
@@ -242,7 +242,7 @@ class Sweep(Keys):
 def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
     """Return the sweep of a file; ``changes``: KEY=VALUE that replace its values, KEY.KEY within a mapping.
 
-    Raises InputError for a file that is not YAML, an unknown or repeated key, a wrong value, and an option that only
+    Raise InputError for a file that is not YAML, an unknown or repeated key, a wrong value, and an option that only
     ``changes`` may give.
     """
     document = read_yaml(path.read_bytes(), str(path))

@@ -88,7 +88,7 @@ def _basis(
 def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
     """Return the runs of supplementary training, one for each variant in positions.
 
-    Raises InputError where a row has no prompts to keep, or no position needs that training.
+    Raise InputError where a row has no prompts to keep, or no position needs that training.
     """
     how = sweep.supplementary
     if how is None:
@@ -214,7 +214,7 @@ def with_chosen_rates(rates: Rates, results: Path) -> tuple[list[Experiment], in
     of_later = grouped(rates.later, cell_of)
     lrs = {}
     for cell, first in ended_cells(rates.first, records):
-        tried = {record["lr"] for record in first}  # other rates may have later seeds alone
+        tried = {record["lr"] for record in first}  # other rates may have only later seeds
         later = [run.run for run in of_later.get(cell, ()) if run.lr in tried and run.run in records]
         lrs[cell] = best_rate([*first, *map(records.__getitem__, later)])
     chosen = [run for run in rates.later if run.lr == lrs.get(cell_of(run))]

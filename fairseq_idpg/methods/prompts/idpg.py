@@ -197,7 +197,7 @@ class IDPG(PromptMethod):
         if self.places == (0,) and self.from_previous_layer:
             made_from = "the input's prompt is made from M(x)"
             reasons["representation"] = f"{made_from}: leave it out or give --representation backbone"
-        # both change the prompt of the input alone
+        # both change only the input's prompt
         for name in ("generator_residual", "generator_layer_norm"):
             if 0 not in self.places:
                 reasons[name] = f"--prompt-layers {cfg.prompt_layers} leaves out layer 0: leave it out or add 0"

@@ -114,9 +114,9 @@ def saved_methods(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
 
 
 def other_meaning(method: Any, cfg: Any, options: dict[str, Any]) -> list[str]:
-    """Return the options that a checkpoint's values were fitted to, as they are typed, where this run has others.
+    """Return options, as they are typed, that this run sets otherwise than the training of a checkpoint's values.
 
-    Reparameterization is left out: folded, its rows are rows like others.
+    Reparameterization does not count: once folded, its rows are ordinary rows.
     """
     names = [n for n, declared in options_of(method.config).items() if not declared.metadata["changeable"]]
     fitted = {n: options[n] for n in names if options.get(n) is not None and "reparameterization" not in n}

@@ -241,7 +241,7 @@ def report(out: Path, count: int, what: str, start: float) -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     if args.data is None and args.text is None and len(args.path) > 1:
-        # --path takes several files, and so took DATA-bin behind it as one of them
+        # --path takes several files, so it took a DATA-bin that follows as one of them
         args.data = args.path.pop()
     check(args)
     predict_folder(args) if args.text is None else predict_texts(args)

@@ -12,7 +12,7 @@ from .errors import InputError
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNKNOWN = range(4)
 FILLER = "madeupword"
-MASK = "<mask>"  # the task's, behind the symbols of dict.txt
+MASK = "<mask>"  # the task adds it after the symbols of dict.txt
 OVERWRITE = " #fairseq:overwrite"
 ESCAPED = "\u2060"  # a sign of no width: a symbol that begins with it is a label with white space
 

@@ -66,7 +66,7 @@ def count_drawn(data: DataFolder) -> int:
 
 def rows_of(questions: Questions, drawn: np.ndarray) -> np.ndarray:
     """Return the rows of some questions one after the other; questions are counted in the order of their numbers."""
-    # of each question its place among those drawn; the others come behind them and are cut off
+    # each question's place among those drawn; the others come after them and are cut off
     place = np.full(questions.count, len(drawn))
     place[drawn] = np.arange(len(drawn))
     row_place = place[np.unique(questions.number, return_inverse=True)[1]]

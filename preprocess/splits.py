@@ -64,7 +64,7 @@ class Split:
     def read(self) -> Iterator[Row]:
         """Yield the rows of the source, and note the lines that give none."""
         self.malformed, self.left_out, self.csv_quoted = [], [], []
-        rows = empty = 0  # rows so far, and empty lines behind the last other line
+        rows = empty = 0  # rows so far, and empty lines since the last other line
         for item in self.items():
             empty = empty + 1 if isinstance(item, Bad) and item.empty else 0
             if isinstance(item, Row) and item.label not in self.skipped_labels:
@@ -205,7 +205,7 @@ def transformed(
     if swapped and inputs != 2 and not args.efl:
         raise InputError(f"--swap-pairs append: {name} has single sentences: leave it out")
     for split in splits:
-        split.classes = labels.codes  # of own data, those of the training split come in while it is read
+        split.classes = labels.codes  # with own data, reading the training split adds the classes
         split.descriptions = descriptions
         # a test line that is skipped has no prediction
         split.strict = args.strict or (split.name.startswith("test") and not args.skip_bad)

@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for run in (*results.runs, *results.continued, *results.supplementary):
         before = lines.get(run["run"], {})
         if has_finished(run) or before.get("status") != "done":
-            # classes stay where the predictions are gone, but not those of an earlier run
+            # keep classes whose predictions are gone, but not classes of an earlier run
             classes = before.get("test_classes") if before.get("finished") == run.get("finished") else None
             lines[run["run"]] = published({"test_classes": classes, **with_classes(run, results.folder)})
     write_text(args.out, "".join(f"{json.dumps(run, separators=(',', ':'))}\n" for run in lines.values()))

@@ -144,8 +144,8 @@ ALL = Tokens()
 
 
 def real_tokens(padding: Tensor | None) -> Tokens:
-    """Return the tokens that are not pads (B x T ``padding``: true at pads); on devices other than a CPU, all tokens."""
-    # to count them, another device would have to be waited for
+    """Return the tokens that are not pads (B x T ``padding``: true at pads); all tokens unless on a CPU."""
+    # on another device, counting the pads would wait for it
     if padding is None or padding.device.type != "cpu":
         return ALL
     real = ~padding.t()

@@ -236,7 +236,7 @@ class OpenTransformerEncoder(TransformerEncoder):
             rows = injection.hidden(below, states)
             return states if rows is None else states._replace(x=INSERTIONS[injection.insertion](states.x, rows, room))
 
-        # Late rows join the sequence before a layer; rows of the prompt change behind it, and behind the embedding.
+        # Late rows join the sequence before a layer; rows of the prompt change after it, and after the embedding.
         states = states if first else changed(states, -1)
         hiddens = [states.x] if return_all_hiddens else []
         for layer in islice(self.layers, first, None):
@@ -282,7 +282,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         if padded is False:
             return None
         padding = tokens.eq(self.padding_idx)
-        # a GPU would have to be waited for, and a mask without pads gives the same but for rounding
+        # asking a GPU would wait for it, and a mask without pads gives the same result up to rounding
         can_look = padded is None and tokens.device.type == "cpu"
         return None if can_look and not padding.any() else padding
 

@@ -204,7 +204,7 @@ def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, pad: int) -> Tens
     in_text = room.text.ne(pad).sum(1, keepdim=True)  # B x 1
     count = min(room.text.size(1), rows.size(0))
     index = torch.arange(count, device=x.device)[None]
-    # text from the prompt's offset on stands ``room.length`` tokens later; a prompt between separators of its own, as
+    # text from the prompt's offset on stands ``room.length`` tokens later; a prompt between extra separators, as
     # ``</s> prompt </s>``, stands behind all text
     at = (index + room.length * (index >= room.offset[:, None])).clamp(max=x.size(0) - 1)
     return add_rows(x, rows[:count] * (index < in_text)[..., None], row_numbers(at))

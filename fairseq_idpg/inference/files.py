@@ -224,7 +224,7 @@ class Prediction:
         return values
 
 
-Answer = Prediction | dict[str, Prediction]  # that of a model, or those of several tasks by their names
+Answer = Prediction | dict[str, Prediction]  # of one model, or of several tasks by their names
 
 
 # --- files of predictions: a table with a header, or a JSON object in each line ------------------------------------

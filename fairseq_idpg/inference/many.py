@@ -69,7 +69,7 @@ class ManyTasks:
                 reason = reason or "its checkpoint, or that of another task, holds other weights of the backbone"
         if reason:
             raise InputError(f"{what}: {reason}: load it alone")
-        predictor.model.encoder = first.model.encoder  # which frees the memory of its own
+        predictor.model.encoder = first.model.encoder  # frees the memory of the encoder that it replaces
 
     def _select(self, names: str | Iterable[str] | None) -> dict[str, Predictor]:
         selected = dict.fromkeys(self.tasks if names is None else [names] if isinstance(names, str) else names)

@@ -75,7 +75,7 @@ class Method(nn.Module, ABC):
     training_only: tuple[str, ...] = ()  # beginnings of the names of tensors that only training needs
     folded = False  # the loaded checkpoint lacks these tensors
     folded_remedy = "train on from a checkpoint that was written without --no-save-optimizer-state"
-    merged = False  # it stands in the backbone's weights, see ``merge``
+    merged = False  # whether the method is part of the backbone's weights, see ``merge``
 
     @property
     def members(self) -> Iterable["Method"]:

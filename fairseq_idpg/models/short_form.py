@@ -59,7 +59,7 @@ def complete_arguments(args: Any) -> None:
         backbone = getattr(args, "backbone", None) or args.restore_file
         if args.arch == "roberta_idpg" and backbone != NO_BACKBONE and os.path.isfile(backbone):
             complete_sizes(args, backbone)
-        # Adam, unless the rate is left out too: fairseq's default of that suits no prompt
+        # Adam, unless --lr is left out too: fairseq's default rate suits no prompt
         if args.optimizer is None and args.lr != OptimizationConfig().lr:
             vars(args).update(ADAM)
         if int(os.environ.get("WORLD_SIZE", 1)) > 1 and args.distributed_init_method is None:

@@ -214,7 +214,7 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
         count = len(DataFolder(Path(data), regression).targets(split))
     else:
         count = len(data_utils.load_indexed_dataset(path.removesuffix(".idx"), combine=combine))
-    if count != examples:  # fairseq reads the scores of train alone, not those of train1
+    if count != examples:  # fairseq reads only the scores of train, not those of train1
         raise InputError(f"{path} has {count} labels for {examples} examples: preprocess all of them as {split}")
 
 

@@ -41,7 +41,7 @@ PIECES = re.compile(r"(\{0\}|\{1\}|<mask>)")
 class Template:
     """A template in tokens."""
 
-    parts: tuple[int | tuple[int, ...], ...]  # the number of a sentence, or tokens; that of ``<mask>`` stands alone
+    parts: tuple[int | tuple[int, ...], ...]  # the number of a sentence, or tokens; ``<mask>`` is a part by itself
     mask_part: int  # which part is ``<mask>``
     spaced: tuple[int, ...]  # the sentences that stand behind a space
     behind_space: Callable[[Sequence[int]], list[int]]  # tokens of a sentence -> its tokens behind a space

@@ -90,7 +90,7 @@ class KeptOptions:
         """Raise InputError if an option that must not change had another value in the checkpoint's training."""
         unread = [*self.renewed, *([PRECISION] if state.get("optimizer") is False else [])]
         theirs = {name: value for name, value in as_options(state.get("fixed")).items() if name not in unread}
-        if theirs.get("--optimizer") is None:  # that of a namespace, in earlier versions
+        if theirs.get("--optimizer") is None:  # earlier versions saved a namespace here
             theirs.pop("--optimizer", None)
         differing = differences(theirs, self.fixed) if self.resumes else []
         if differing:

@@ -46,7 +46,7 @@ class Table:
     groups: list[list[list[str]]]
     notes: list[str]  # three at most
     more: list[str] = field(default_factory=list)  # further notes, for --notes
-    scores: int = 0  # number of columns behind the names in which the highest number is the best
+    scores: int = 0  # number of columns after the names in which the highest number is the best
 
     @property
     def lines(self) -> list[list[str]]:

@@ -130,7 +130,7 @@ class PromptMethod(Method):
     table: nn.Parameter  # places (or 1) x rows x d
     # Both are for analyses; a method whose rows depend on the input replaces them.
     shared: str | None = "the same prompt for every input"  # what ``initial_rows`` are; None: inputs share no rows
-    # behind the method's name: why the rows of one example cannot be shown; None: they can
+    # follows the method's name: why the rows of one example cannot be shown; None: they can
     shows_no_example: str | None = "has the same prompt for every input"
 
     def __init__(self, cfg: PromptConfig, geometry: Geometry):
@@ -180,7 +180,7 @@ class PromptMethod(Method):
         if self.places == (0,):
             return injection
 
-        # layer l + 1 reads what stands behind layer l; layer 0 reads the rows of the input
+        # layer l + 1 reads the states after layer l; layer 0 reads the rows of the input
         def behind(layer: int, states: States) -> Tensor | None:
             return None if layer < 0 else before(layer + 1, states)
 

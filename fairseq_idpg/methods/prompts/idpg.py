@@ -221,7 +221,7 @@ class IDPG(PromptMethod):
             number = self.places.index(place)
             # a copy: a view kept for W1's gradient would keep the layer's whole output
             c = states.sentence.clone() if place and self.from_previous_layer else c0
-            # a single generator, and a single bias, is that of all places
+            # a single generator or bias serves all places
             prompt = generators[number % len(generators)](c).view(c.size(0), self.rows, -1)
             prompt = prompt + biases[number % len(biases)]
             if place:

@@ -42,7 +42,7 @@ def pieces(text: str, words: WordEmbeddings) -> Tensor:
 
 def vocabulary_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
     """Return the embeddings of different words, drawn from the most frequent ones, count x d."""
-    # the dictionary has its words in the order of their frequency, and <mask> behind them
+    # the dictionary lists its words by frequency, then <mask>
     ids = range(words.specials, len(words.embeddings) - 1)
     word_ids = (i for i in ids if not (words.symbols and NO_WORD.fullmatch(words.symbols[i])))
     frequent = torch.tensor(list(islice(word_ids, FREQUENT)))
@@ -132,7 +132,7 @@ def on_other_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words
     ours = None if words is None else words.fingerprint
     if ours is None:
         return False
-    # a trained backbone stands in the checkpoint; the fingerprint is that of the weights that it began with
+    # if the backbone was trained, the checkpoint holds it, and the fingerprint is of the weights before that
     if options.get("no_freeze_backbone"):
         trained = names_of_today(tensors)
         digests = [weights_digest(trained, parts) for parts in ((STACK,), (STACK, LM_HEAD))]

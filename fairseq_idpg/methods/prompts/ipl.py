@@ -54,7 +54,7 @@ class IPL(PromptMethod):
         tables = self.table.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:
-            # the key is linear, so that of the mean word is the mean of the keys
+            # keys are linear, so the key of the mean word is the mean of the words' keys
             if not keys:
                 keys.append(self.key(words_of(states).x.mean(0) if self.counts_pads else mean_word(states)))
             rows = self.mlp(tables[self.places.index(place)])

@@ -67,7 +67,7 @@ class MLPNetwork(nn.Module):
         super().__init__()
         self.embedding = nn.Parameter(torch.randn(length, widths[0]))
         layers = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), activation())]
-        self.mlp = nn.Sequential(*layers[:-1])  # the last Linear has no activation behind it
+        self.mlp = nn.Sequential(*layers[:-1])  # no activation follows the last Linear
 
     def forward(self) -> Tensor:
         return self.mlp(self.embedding)

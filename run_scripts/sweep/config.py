@@ -308,8 +308,10 @@ def _check(sweep: Sweep, path: str) -> None:
         )
     if sweep.eval_k and sweep.k != [None]:
         raise InputError(f"{path}: eval_k {sweep.eval_k} goes on from models of whole training sets: leave k out")
-    for name in filter(known_task, sweep.metrics):
-        raise InputError(f"{path}: metrics of {name}: its metric is {TASKS[name].metric}: leave it out")
+    for name in sweep.metrics:
+        if (known := known_task(name)) or name not in sweep.tasks:
+            reason = f"its metric is {known.metric}" if known else f"not in tasks {', '.join(sweep.tasks)}"
+            raise InputError(f"{path}: metrics of {name}: {reason}: leave it out")
     for label, number in Counter(row.label for row in sweep.rows).items():
         if number > 1:
             raise InputError(f"{path}: rows: two are called {label}: give one of them another name")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from fairseq_idpg.methods.registry import find_preset
 from preprocess.errors import InputError
 
-from ..report.choice import choose
-from ..report.records import Run, grouped, has_finished, read_results
+from ..report.choice import LENGTH, check_alike, choose
+from ..report.records import Run, asked_options, grouped, has_finished, read_results
 from ..run.command import learning_rates, with_few_shot_input
 from ..run.experiment import STARTS, Experiment, with_others
 from ..run.options import checked, flags
@@ -64,7 +64,7 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
             run = with_others(run, "eval_tasks", others).absolute()  # the folders of other tasks too
             run = replace(run, position=run.best_position if place.downstream == "best" else place.downstream)
             run = with_few_shot_input(run)
-            for lr, seed in product([*(row.lrs or sweep.lrs or learning_rates(run)), *beyond(sweep, row)], sweep.seeds):
+            for lr, seed in product(chain(*rates_asked(sweep, row, run)), sweep.seeds):
                 yield replace(run, lr=lr, seed=seed)
 
 
@@ -123,10 +123,10 @@ class Rates(NamedTuple):
     beyond: Sequence[Experiment] = ()
 
 
-def beyond(sweep: Sweep, row: Row) -> list[float]:
-    """Return the rates beside a row's grid; a row with rates of its own has those that it names."""
-    grid = row.lrs or sweep.lrs or ()
-    return [lr for lr in row.lrs_beyond or ([] if row.lrs else sweep.lrs_beyond) if lr not in grid]
+def rates_asked(sweep: Sweep, row: Row, run: Experiment) -> tuple[Sequence[float], Sequence[float]]:
+    """Return a run's grid and the rates beside it; a row with rates of its own has those that it names."""
+    grid = row.lrs or sweep.lrs or learning_rates(run)
+    return grid, [lr for lr in row.lrs_beyond or ([] if row.lrs else sweep.lrs_beyond) if lr not in grid]
 
 
 def rates_of(sweep: Sweep, runs: Iterable[Experiment]) -> Rates:
@@ -140,9 +140,9 @@ def rates_of(sweep: Sweep, runs: Iterable[Experiment]) -> Rates:
         near = rates_near(Path(sweep.lrs_near), runs)
         runs = [run for run in runs if run.lr in near[cell_of(run)]]
     first, later = ([run for run in runs if (run.seed in choosing) == chooses] for chooses in (True, False))
-    beside = {row.label: () if sweep.lrs_near else beyond(sweep, row) for row in sweep.rows}
-    further = [run for run in first if run.lr in beside[run.row]]
-    return Rates([run for run in first if run.lr not in beside[run.row]], later, further)
+    rows = {} if sweep.lrs_near else {row.label: row for row in sweep.rows}
+    further = dict.fromkeys(run for run in first if rows and run.lr in rates_asked(sweep, rows[run.row], run)[1])
+    return Rates([run for run in first if run not in further], later, list(further))
 
 
 def cell_of(run: Experiment) -> Experiment:
@@ -151,14 +151,17 @@ def cell_of(run: Experiment) -> Experiment:
 
 
 def rates_near(place: Path, runs: Iterable[Experiment]) -> dict[Experiment, list[float]]:
-    """Return for each cell the rate that its row and task chose with fewer examples, and the rates beside it."""
-    known = [record for record in read_results(place).runs if record["k"] is not None]
+    """Return for each cell the rate that its row, task and prompt chose with fewer examples, and those beside it."""
+    results = read_results(place)
+    known = grouped((record for record in results.runs if record["k"] is not None), _cell_without_k)
     near = {}
     for cell, of_cell in grouped(runs, cell_of).items():
-        fewer = [record for record in known if (record["row"], record["task"]) == (cell.row, cell.task)]
-        fewer = [record for record in fewer if cell.k is None or record["k"] < cell.k]
+        ours = {**vars(cell), "position": cell.prompt_position, "given_options": cell.options}
+        fewer = [record for record in known.get(_cell_without_k(ours), ()) if cell.k is None or record["k"] < cell.k]
         most = max((record["k"] for record in fewer), default=None)
-        best = best_rate(record for record in fewer if record["k"] == most)
+        fewer = [record for record in fewer if record["k"] == most]
+        check_alike(list(filter(has_finished, fewer)), results)
+        best = best_rate(fewer)
         rates = sorted({run.lr for run in of_cell})
         if best not in rates:
             raise InputError(
@@ -168,6 +171,10 @@ def rates_near(place: Path, runs: Iterable[Experiment]) -> dict[Experiment, list
         at = rates.index(best)
         near[cell] = rates[max(0, at - 1) : at + 2]
     return near
+
+
+def _cell_without_k(run: Run) -> tuple[Any, ...]:
+    return (*map(run.get, ("row", "task", "position", "supplementary_position")), asked_options(run).get(LENGTH))
 
 
 def best_rate(ended: Iterable[Run]) -> float | None:

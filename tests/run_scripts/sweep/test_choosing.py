@@ -1,14 +1,16 @@
 """lr_seeds: the first seeds choose the learning rate, the others have it alone."""
 
+import json
+
 import pytest
 
 from preprocess.errors import InputError
 from run_scripts.report.choice import Choice, take_runs
 from run_scripts.report.records import read_results
 from run_scripts.run.perform import described
-from run_scripts.run.records import failure
+from run_scripts.run.records import append_record, failure
 from run_scripts.sweep.config import read_sweep
-from run_scripts.sweep.plan import experiments
+from run_scripts.sweep.plan import experiments, rates_of
 from run_scripts.sweep.stages import run
 from tests.run_scripts.tiny import IDPG, Ended
 
@@ -83,6 +85,30 @@ def test_rates_near_those_of_fewer_examples(sweep, tmp_path):
     assert of == {"RTE": [3e-2, 1e-2, 3e-3], "MRPC": [3e-3, 1e-3, 3e-4]} and len(started) == 8
     with pytest.raises(InputError, match="m-idpg-phm on RTE"):
         go(sweep(k=[8], lrs_near=str(tmp_path / "few"), rows=[IDPG]), tmp_path / "other")
+
+
+def test_rates_near_are_those_of_the_same_prompt(sweep, tmp_path):
+    """At position 1 another rate is the best; two runs of one rate and seed, as of two backbones, are refused."""
+    asked = {"tasks": ["RTE"], "rows": [IDPG], "positions": [0, 1], "lrs": [1e-2, 1e-3, 1e-4], "seeds": [1]}
+    go(sweep(k=[4], **asked), tmp_path)
+    path, more = tmp_path / "results.jsonl", sweep(k=[8], lrs_near=str(tmp_path), **asked)
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        record["dev"] = 90.0 if (record["position"], record["lr"]) == (0, 1e-2) else record["dev"]
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    tried = {(run.position, run.lr) for run in rates_of(more, experiments(more, {})).first}
+    assert tried == {(0, 1e-2), (0, 1e-3), (1, 1e-2), (1, 1e-3), (1, 1e-4)}
+    append_record(tmp_path, {**records[0], "run": "another"})
+    with pytest.raises(InputError, match="another"):
+        rates_of(more, experiments(more, {}))
+
+
+def test_what_is_beside_the_papers_grid(sweep):
+    """With K examples it holds 5e-5 itself: 1e-2 alone is beside it."""
+    few = sweep(lrs=None, lrs_beyond=[1e-2, 5e-5], rows=["head-only"], tasks=["RTE"], k=[4])
+    rates = rates_of(few, experiments(few, {}))
+    found = [[run.lr for run in runs] for runs in (rates.first, rates.beyond)]
+    assert found == [[5e-4, 1e-4, 5e-5, 1e-5], [1e-2]]
 
 
 def test_it_goes_on_where_it_was_stopped(sweep, tmp_path):

@@ -49,7 +49,11 @@ def test_from_a_sweep_to_a_table(world, folders, in_process, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("metrics", "named"),
-    [({"topics": "pearson_and_spearman"}, "has classes"), ({"rte": "mcc"}, "RTE"), ({"topics": "mcc"}, "numbers")],
+    [
+        ({"topics": "pearson_and_spearman"}, "has classes"),
+        *(({"rte": "mcc"}, "RTE"), ({"topics": "mcc"}, "numbers")),
+        ({"Topics": "acc_and_macro_f1"}, "Topics: not in tasks topics"),
+    ],
 )
 def test_a_metric_that_does_not_fit(metrics, named, world, folders, tmp_path):
     config = world.config(tmp_path, tasks=["topics"], data=folders, metrics=metrics)

@@ -17,7 +17,6 @@ import torch
 from checkpoints.convert_hf import convert
 from fairseq_idpg.backbone.cpu import PACKED
 from fairseq_idpg.methods.registry import PRESETS
-from preprocess.drawing import STYLE, draw
 from tests.checkpoints import hf_folders
 from tests.folders import ROOT, SIZE, write_backbone, write_folder
 from tests.helpers import TINY
@@ -123,14 +122,6 @@ def test_scaling(benchmark, tmp_path):
     lines = [line.split() for line in said[said.index("depth (layers)") :].splitlines()[:4]]
     assert lines[0][2:] == ["1", "2"] and lines[1][2:] == [f"{each['median_s']:.4f}" for each in found]
     assert ">batch size (sentences)</text>" in figure.read_text(encoding="utf-8")
-
-
-def test_each_label_of_the_default_scaling_figure_is_within_it():
-    scaling, point = import_module("scaling"), {"value": 8, "cases": {"floor": {"median_s": 1.0, "peak_mib": 9.0}}}
-    with pytest.importorskip("matplotlib").rc_context(STYLE):
-        figure = draw(scaling.panels_of(dict.fromkeys(scaling.LABELS, [point])))
-        figure.draw_without_rendering()
-    assert all(axes.xaxis.label.get_window_extent().x1 <= figure.bbox.x1 for axes in figure.axes)
 
 
 def test_epoch(benchmark, tmp_path):

@@ -117,12 +117,6 @@ def test_a_checkpoint_without_the_optimizer_is_named(pairs, caplog):
     assert "--no-save-optimizer-state" in caplog.text
 
 
-def test_an_older_checkpoint_lacks_options(pairs, caplog):
-    for state in ({}, {"fixed": None, "changeable": 3}, {"fixed": {"--gone": 1}, "changeable": {}}):
-        run(pairs).load_state_dict(state)
-    assert not caplog.records
-
-
 def test_validation_data_that_are_joined_are_compared(tmp_path):
     folder = write_folder(tmp_path / "d", splits={"train": 4, "valid": 4, "valid1": 4})
     apart, joined = ({}, {"dataset__combine_valid_subsets": True})

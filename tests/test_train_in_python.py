@@ -131,7 +131,7 @@ def test_a_table(backbone):
     frame = Frame(sentence1=np.array(first), sentence2=np.array(second), label=labels)
     model = fairseq_idpg.train(frame, backbone, epochs=1, **SMALL)
     assert set(model.labels) == {"0", "1"}
-    assert model.evaluate([*zip(first, second)], labels.tolist()).keys() == {"accuracy", "macro_f1"}
+    assert model.evaluate([*zip(first, second)], labels).keys() == {"accuracy", "macro_f1"}
 
 
 def test_scores(backbone):

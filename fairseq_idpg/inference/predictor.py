@@ -244,7 +244,8 @@ class Predictor:
 
     def evaluate(self, texts: Iterable[Text], labels: Iterable[Any], batch_size: int = 64) -> dict[str, float]:
         """Return accuracy and macro F1 of the model's answers, both from 0 to 1; for scores both correlations."""
-        answers, targets = self.predict(texts, batch_size), list(labels)
+        answers = self.predict(texts, batch_size)
+        targets = [each.item() if isinstance(each, np.generic) else each for each in labels]
         if not answers or len(answers) != len(targets):
             raise refused("labels", f"has {len(targets)} labels for {len(answers)} texts: give one for each text")
         if self.record.regression:

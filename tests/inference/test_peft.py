@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from inspect import signature
 
 import pytest
 import torch
@@ -88,6 +89,9 @@ def theirs(world, folder, tokens):
 
     base = AutoModelForSequenceClassification.from_pretrained(world.hf, num_labels=3)
     model, real = peft.PeftModel.from_pretrained(base, str(folder)).eval(), tokens.ne(world.order[1])
+    takes = signature(base.base_model.forward).parameters
+    if model.active_peft_config.peft_type == "PREFIX_TUNING" and "past_key_values" not in takes:
+        pytest.skip("transformers 5.24 renames past_key_values, and peft 0.21 ends in a ValueError")
     # BERT's tokenizer calls all behind the first [SEP] segment 1
     segments = {}
     if world.family == "bert":

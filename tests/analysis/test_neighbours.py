@@ -126,28 +126,17 @@ def test_nearest_words_by_hand(tmp_path):
     assert words.lines(rows, 2) == expected
 
 
-def test_methods_without_rows(pairs, idpg, tuned, task_prompt, tmp_path):
+def test_models_without_rows_and_data_of_another_dictionary(place, pairs, idpg, tuned, task_prompt, tmp_path):
     smop = edited(task_prompt, tmp_path / "smop.pt", method="smop")
-    with pytest.raises(SystemExit, match="--data: --method smop chooses among prompts for each input"):
-        neighbours(smop, "--data", pairs)
-    for path, named in (
-        (edited(idpg, tmp_path / "adapter.pt", method="adapter"), "--method adapter"),
-        (edited(task_prompt, tmp_path / "keys.pt", prompt_insertion="key-value"), "--prompt-insertion key-value"),
-        (tuned, "--method fine-tuning"),
+    for path, data, named in (
+        (smop, ["--data", pairs], "--data: --method smop chooses among prompts for each input"),
+        (task_prompt, ["--data", pairs], "--data: --method prompt-tuning"),
+        (edited(idpg, tmp_path / "adapter.pt", method="adapter"), ["--dict", pairs], "--method adapter"),
+        (edited(task_prompt, tmp_path / "k.pt", prompt_insertion="key-value"), ["--dict", pairs], "key-value"),
+        (tuned, ["--dict", pairs], "--method fine-tuning"),
+        (idpg, ["--dict", pairs, "--layer", 7], "--layer 7: .* 0, 1, 2"),
+        (idpg, ["--dict", pairs, "--data", write_folder(tmp_path / "other")], "made with another dictionary"),
+        (idpg, ["--dict", place / "vocab" / "dict.txt"], "--bpe gpt2 --vocab"),
     ):
         with pytest.raises(SystemExit, match=named):
-            neighbours(path, "--dict", pairs)
-
-
-def test_bad_options(place, pairs, idpg, task_prompt, tmp_path):
-    other = write_folder(tmp_path / "other")
-    for arguments, named in (
-        ([idpg, "--dict", pairs, "--layer", 7], "--layer 7: .* 0, 1, 2"),
-        ([idpg, "--data", pairs, "--examples", 17], "--examples 17: .* 16"),
-        ([task_prompt, "--data", pairs], "--data: --method prompt-tuning"),
-        ([idpg, "--dict", pairs, "--data", other], "made with another dictionary"),
-        ([idpg, "--dict", place / "vocab" / "dict.txt"], "--bpe gpt2 --vocab"),
-        (["nowhere.pt", "--dict", pairs], "CHECKPOINT nowhere.pt"),
-    ):
-        with pytest.raises(SystemExit, match=named):
-            neighbours(*arguments)
+            neighbours(path, *data)

@@ -8,8 +8,8 @@ A mark in the page names the command whose output stands below it:
 
 With ``--out FILE.svg --format terminal`` a command draws a figure as well. Out of NAME.template.md comes NAME.md, with
 numbers in its sentences: ``{1 | lora | Avg}`` is a cell of the page's first table. A difference with its interval of
-95 % is ``{1 | lora | minus adapter | interval}``. A mark with "numbers of" counts as a table, and shows none. Files are
-seen from the folder in which the command is started.
+95 % is ``{1 | lora | minus adapter | interval}``. A mark with "numbers of" counts as a table, and is not in the page.
+Files are seen from the folder in which the command is started.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from .__main__ import main as report
 COMMAND = r"python -m run_scripts\.report (?P<arguments>[^\n]+) -->\n"
 MARK = re.compile(rf"(<!-- printed by: {COMMAND})(?P<shown>.*?)(?=<!-- end -->)", re.DOTALL)
 TABLE = re.compile(rf"<!-- (?:printed by|numbers of): {COMMAND}")
+UNSEEN = re.compile(rf"<!-- numbers of: {COMMAND}")
 NUMBER = re.compile(r"\{(?P<table>\d+) \| (?P<row>[^|]+) \| (?P<column>[^|}]+?)(?P<interval> \| interval)?}")
 
 
@@ -53,7 +54,7 @@ def renewed(page: str, drawn: bool = False) -> str:
         assert number is not None, cell
         return number[0]
 
-    return NUMBER.sub(numbered, MARK.sub(printed, page))
+    return NUMBER.sub(numbered, UNSEEN.sub("", MARK.sub(printed, page)))
 
 
 def without_file(arguments: str) -> list[str]:

@@ -141,8 +141,8 @@ def _differences(
 
 
 COMPARISONS = (
-    "difference: mean over {} of the difference of test scores, with its interval of {:.0%}, over {}; p: of a "
-    "two-sided {}; Holm: p corrected for all lines"
+    "difference: mean over the line's tasks of the difference of test scores, with its interval of {:.0%}, over {}; "
+    "p: of a two-sided {}; Holm: p corrected for all lines"
 )
 
 
@@ -169,10 +169,7 @@ def comparison_table(
         ps = [p_text(each.p), p_text(each.corrected)]
         groups.append([[NOTHING if k is None else str(k), f"{row} - {other}", *cells, each.text, *ps, str(each.n)]])
     header = ["K", "method", *tasks, "difference", "p", "Holm", "n"]
-    notes = [
-        score_note(scope, "scores"),
-        COMPARISONS.format(", ".join(tasks), 1 - LEVEL, OVER[over], test_of(test, over)),
-    ]
+    notes = [score_note(scope, "scores"), COMPARISONS.format(1 - LEVEL, OVER[over], test_of(test, over))]
     more = [*in_one_line(warnings(scope, rows)), *protocol(scope, tasks)]
     return Table("A family of comparisons", 2, header, groups, notes, more)
 

@@ -46,6 +46,12 @@ REMEDIES = {
     "name another folder",
     "backbone": "get it with bash checkpoints/download.sh roberta.large, or name another file",
 }
+SHORT_TASKS = "python -m run_scripts.short_tasks TEXT --bpe bert --vocab quickstart/minilm-hf --out data/"
+MADE_BY = {  # what lies at or below these paths
+    **dict.fromkeys(("quickstart/backbone", "quickstart/reviews-bin"), "bash run_scripts/quickstart.sh"),
+    "data/short": f"{SHORT_TASKS}short",
+    "data/tests": f"{SHORT_TASKS}tests --large-tests",
+}
 
 
 @dataclass(frozen=True)
@@ -159,6 +165,10 @@ def check_there(named: Iterable[tuple[str, str | None, str]]) -> None:
     lines = []
     for name, path, task in named:
         if path and not Path(path).exists():
+            command = next((made for place, made in MADE_BY.items() if Path(path).is_relative_to(place)), None)
+            if command:
+                lines.append(f"{name} {path} does not exist: make it with {command}")
+                continue
             hint = did_you_mean(task, TASKS, any_case=True) if name == "data" and known_task(task) is None else ""
             lines.append(f"{name} {path} does not exist: {hint}{REMEDIES.get(name, 'give its path').format(task)}")
     if lines:

@@ -135,6 +135,13 @@ class DynamicPrompt(PromptMethod):
 
         return arrange
 
+    def without_effect(self, cfg: DynamicPromptConfig) -> dict[str, str]:
+        reasons = super().without_effect(cfg)
+        if self.pool is None and self.position is None:
+            same = "one prompt that does not move is the same for every input: give --dynamic-pool 2"
+            reasons.update(dict.fromkeys(("prompt_insertion", "dynamic_position"), same))
+        return reasons
+
     def describe(self) -> str:
         chosen = ["of chosen places"] * (self.position is not None) + [f"mixed of {self.prompts}"] * (self.prompts > 1)
         return ", ".join([super().describe(), *chosen])

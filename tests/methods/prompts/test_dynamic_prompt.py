@@ -48,5 +48,6 @@ def test_noise_is_of_gumbels_distribution():
 
 
 def test_places_that_are_not_chosen():
-    method = tiny_model(method="dynamic-prompt", prompt_length=4, dynamic_position="false").method
-    assert [name for name, _ in method.named_parameters()] == ["table"] and method.slots == ("input",)
+    method = tiny_model(method="dynamic-prompt-pool", prompt_length=4, dynamic_position="false").method
+    names = [name for name, _ in method.named_parameters()]
+    assert names == ["table", "pool.weight", "pool.bias"] and method.slots == ("input",)

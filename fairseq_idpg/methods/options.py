@@ -49,6 +49,8 @@ def option(
     """
     metadata = {"help": help, "preset_default": default, "only_with": only_with, "range": (least, above, below)}
     metadata |= {"changeable": changeable or starting, "starting": starting, "formerly": formerly}
+    if default in ("true", "false"):
+        metadata["argparse_const"] = "true"  # what the option means without a value
     return field(default=None, metadata=metadata)
 
 

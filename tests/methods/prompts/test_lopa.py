@@ -34,7 +34,7 @@ CONTRACT = {
 
 def test_a_trained_encoder_is_a_copy_that_is_saved_and_counted(pairs, backbone, tmp_path):
     """It starts as the backbone, is trained with the method, and is there again when the checkpoint is loaded."""
-    given = ["--method", "lopa", "--representation-trained", "true", "--backbone", backbone, "--max-epoch", 1]
+    given = ["--method", "lopa", "--representation-trained", "--backbone", backbone, "--max-epoch", 1]
     trained = train(pairs, tmp_path, *given, without="--phm-n")
     saved = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)["model"]
     frozen = torch.load(backbone, weights_only=True)["model"]

@@ -113,8 +113,8 @@ def named_files(place: Path) -> None:
     """Puts what the pages name into ``place``: the project's scripts, empty folders and files, published records."""
     for name in ("run_scripts", "benchmarks"):
         (place / name).symlink_to(ROOT / name)
-    for task in (*TASKS, "topics"):
-        for parent in ("data", "data/short", "efl"):
+    for task in (*TASKS, "topics", "MRPC-accuracy"):
+        for parent in ("data", "data/short", "data/tests", "efl"):
             (place / parent / f"{task}-bin").mkdir(parents=True)
     for task in ("RTE", "CR", "topics"):
         write_folder(place / "data" / f"{task}-bin", splits={"train": 2100, "valid": 3})

@@ -162,17 +162,17 @@ class Experiment:
 
 def check_there(named: Iterable[tuple[str, str | None, str]]) -> None:
     """Raise InputError that names every missing file and folder; ``named``: option, path, task."""
-    lines = []
+    missing: dict[str, list[str]] = {}  # remedy -> files and folders
     for name, path, task in named:
         if path and not Path(path).exists():
-            command = next((made for place, made in MADE_BY.items() if Path(path).is_relative_to(place)), None)
-            if command:
-                lines.append(f"{name} {path} does not exist: make it with {command}")
-                continue
+            made = next((command for place, command in MADE_BY.items() if Path(path).is_relative_to(place)), None)
             hint = did_you_mean(task, TASKS, any_case=True) if name == "data" and known_task(task) is None else ""
-            lines.append(f"{name} {path} does not exist: {hint}{REMEDIES.get(name, 'give its path').format(task)}")
-    if lines:
-        raise InputError("; ".join(dict.fromkeys(lines)))
+            remedy = f"make it with {made}" if made else hint + REMEDIES.get(name, "give its path").format(task)
+            missing.setdefault(remedy, []).append(f"{name} {path}")
+    if missing:
+        each = ((list(dict.fromkeys(paths)), remedy) for remedy, paths in missing.items())
+        lines = (f"{', '.join(paths)} do{'' if paths[1:] else 'es'} not exist: {remedy}" for paths, remedy in each)
+        raise InputError("; ".join(lines))
 
 
 @cache

@@ -72,9 +72,9 @@ def moves(first: Tensor, rows: int, real: Tensor, length: int) -> Tensor:
 
 
 class DynamicPrompt(PromptMethod):
-    """P_l = sum_k softmax(U s + e)_k P_l,k, or P_l,1 alone; its first j of t rows stand in front of the last token.
+    """P_l = sum_k w_k P_l,k, w = softmax(U s + e), or P_l,1 alone; j of its rows move in front of the last token.
 
-    s: the mean of the frozen backbone's last states of the text, B x d. j = argmax(ReLU(W s + c) + g), with g from
+    s: B x d, the mean of the frozen backbone's last states of the text. j = argmax(ReLU(W s + c) + g), with g from
     Gumbel(0, 1) in training and 0 otherwise; its gradient is that of softmax((ReLU(W s + c) + g) / temperature).
     ``table``: places x (n rows) x d, prompt after prompt, a pool from (-0.5, 0.5); ``position``: W, c; ``pool``: U, e.
     Trainable parameters: places n rows d, n (d + 1) with a pool (n > 1), (t + 1) (d + 1) with places that are chosen.
@@ -143,8 +143,9 @@ class DynamicPrompt(PromptMethod):
         return reasons
 
     def describe(self) -> str:
-        chosen = ["of chosen places"] * (self.position is not None) + [f"mixed of {self.prompts}"] * (self.prompts > 1)
-        return ", ".join([super().describe(), *chosen])
+        where = [] if self.position is None else ["at places chosen for each input"]
+        mixed = [] if self.pool is None else [f"mixed of {self.prompts} prompts"]
+        return ", ".join([super().describe(), *where, *mixed])
 
 
 register_preset("dynamic-prompt", DynamicPrompt, prompt_length=20)

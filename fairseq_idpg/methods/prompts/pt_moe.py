@@ -35,10 +35,10 @@ class PTMoEConfig(PromptConfig):
 
 
 class PTMoE(PromptMethod):
-    """P_l = sum over the k largest w_i of w_i A_l,i B_l;  w = softmax(W x + c), x: B x d, the mean word embedding.
+    """P_l = sum over the k largest w_i of w_i A_l,i B_l;  w = softmax(W x + c), x the mean word embedding.
 
-    ``a``: places x N x rows x r, from N(0, 1 / r); ``b``: places x r x d, from N(0, 0.02^2); ``router``: W and c. The
-    first place that is reached chooses for all. Trainable parameters: places (N rows r + r d) + N (d + 1).
+    x: B x d. ``a``: places x N x rows x r, from N(0, 1 / r); ``b``: places x r x d, from N(0, 0.02^2); ``router``: W
+    and c. The first place that is reached chooses for all. Trainable parameters: places (N rows r + r d) + N (d + 1).
     """
 
     config = PTMoEConfig

@@ -50,10 +50,10 @@ class SMoPConfig(PromptConfig):
 
 
 class SMoP(PromptMethod):
-    """P_l = sum over the k largest p_i of p_i P_l,i;  p = softmax(W x), x: B x d, the mean word embedding of an input.
+    """P_l = sum over the k largest p_i of p_i P_l,i;  p = softmax(W x), x the mean word embedding.
 
-    ``table``: places x (n rows) x d, prompt after prompt, from N(0, 1) in ``smop``, as released; ``router``: W, n x d,
-    starts orthogonal. The k largest p are not made to sum to 1, since their sizes give W its gradient.
+    x: B x d. ``table``: places x (n rows) x d, prompt after prompt, from N(0, 1) in ``smop``, as released; ``router``:
+    W, n x d, starts orthogonal. The k largest p are not made to sum to 1, since their sizes give W its gradient.
     Trainable parameters: places n rows d + n d.
     """
 

@@ -70,6 +70,7 @@ class ManyTasks:
         if reason:
             raise InputError(f"{what}: {reason}: load it alone")
         predictor.model.encoder = first.model.encoder  # frees the memory of the encoder that it replaces
+        predictor.model.shared_weights = first.model.shared_weights  # the file whose changes are noticed
 
     def _select(self, names: str | Iterable[str] | None) -> dict[str, Predictor]:
         selected = dict.fromkeys(self.tasks if names is None else [names] if isinstance(names, str) else names)

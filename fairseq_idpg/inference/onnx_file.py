@@ -177,8 +177,11 @@ def in_int8(checkpoint: str, open_checkpoint: Callable[..., Any], **reads: Any) 
     check_there("checkpoint", checkpoint)
     if onnx_file(checkpoint):
         raise refused("int8", f"and {checkpoint}, which is in ONNX already: give the checkpoint that it was made of")
-    folder, source = Path(f"{checkpoint}.int8"), Path(checkpoint)
-    digest = sha256(source / CONFIG if source.is_dir() else source)
+    source = Path(checkpoint)
+    folder, file = Path(f"{source}.int8"), source / CONFIG if source.is_dir() else source
+    if not file.is_file():
+        raise refused("int8", f"and {checkpoint}, a folder without {CONFIG}: give a checkpoint or a folder to share")
+    digest = sha256(file)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
         if json.loads((folder / CONFIG).read_text(encoding="utf-8"))["run"][SOURCE] == digest:
             return str(folder)

@@ -27,9 +27,10 @@ from preprocess.indexed import UNREADABLE, open_array
 from preprocess.writing import locked, new_file, write_text
 
 from ..backbone.encoder import in_mode
-from ..backbone.weights import GEOMETRY
+from ..backbone.weights import ENCODER, GEOMETRY
 from ..errors import InputError
 from ..out_of_memory import WITHOUT_GPU, refuse_batch
+from ..saving.backbone_file import weights_digest
 from .kinds import sentence_representation
 
 logger = logging.getLogger(__name__)
@@ -101,7 +102,10 @@ def cache_key(model: Any, text: SplitText, kind: str, rows: int, dtype: str) -> 
     """Return what the rows depend on that the backbone of ``model`` makes of a split."""
     # The digest of tensors does not tell heads, activation and eps. An option of a command line is an enum, so ``str``.
     sizes = ", ".join(str(getattr(model.args, name)) for name in GEOMETRY)
-    backbone = digest_of_parts(model.backbone_digest.encode(), f"[{sizes}]".encode())
+    digest = model.backbone_digest
+    if model.args.save_full_model:  # the weights are its checkpoint's, which --fp16 has rounded; the digest is a file's
+        digest = weights_digest(model.encoder.state_dict(prefix=ENCODER), model.parts_read)
+    backbone = digest_of_parts(digest.encode(), f"[{sizes}]".encode())
     width = model.args.encoder_embed_dim
     return CacheKey(backbone, text.digest(), kind, rows, width, dtype, precision=precision_of(model))
 

@@ -1,12 +1,14 @@
 """Several tasks on one backbone answer as each does by itself."""
 
 import contextlib
+import os
+import shutil
 
 import numpy as np
 import pytest
 
 from fairseq_idpg import load
-from fairseq_idpg.errors import InputError
+from fairseq_idpg.errors import InputError, ModelLost
 from fairseq_idpg.inference.many import ManyTasks
 from tests.folders import write_backbone
 from tests.inference.conftest import BYTES, inputs
@@ -102,6 +104,15 @@ def test_some_tasks_and_one_of_them(many, together):
     for tasks in ([], "mnli", ["late", "mnli"]):
         with pytest.raises(InputError, match="m-idpg, "):
             many.predict(texts, tasks)
+
+
+def test_a_backbone_that_is_written_to_ends_each_task(place, saved, tmp_path):
+    backbone = shutil.copy(place / "backbone" / "model.pt", tmp_path)
+    many = load({name: saved("pairs", name) for name in ("head", "late")}, device="cpu", backbone=backbone)
+    os.utime(backbone, (0, 0))
+    for task in many.names:
+        with pytest.raises(ModelLost, match="written to"):
+            many.predict(inputs("pairs"), tasks=task)
 
 
 def test_a_task_alone_under_its_name(saved):

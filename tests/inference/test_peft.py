@@ -146,6 +146,8 @@ def test_what_is_written(world, tmp_path):
         export(str(tmp_path / "lora.pt"), str(tmp_path / "other"), peft=True, backbone=other)
     with pytest.raises(InputError, match="--overwrite"):
         export(str(tmp_path / "lora.pt"), str(tmp_path / "prefix"), peft=True)
+    with pytest.raises(InputError, match="`int8` and .*lora, a folder without config.json"):
+        load(tmp_path / "lora", int8=True)
     export(str(tmp_path / "lora.pt"), str(tmp_path / "prefix"), peft=True, overwrite=True)
 
 

@@ -135,6 +135,9 @@ def test_what_the_name_depends_on(pairs, tmp_path):
     other = model_at(2)
     other.backbone_fingerprint[0] = 1
     models = [model_at(1), other, model_at(2, activation_fn="relu"), model_at(2, layer_norm_eps=1e-12)]
+    # a whole model has its own weights, whatever file it came from
+    models += [model_at(2, save_full_model=True), model_at(2, save_full_model=True)]
+    models[-1].encoder.half().float()
     changes = [{"state_cache_dtype": "float16"}, {"swap_pairs": "append"}, {"separator_token": None}]
     changes.append({"data": write_folder(tmp_path / "other", longest=11)})
     names = [usual, *map(name, models), *(name(model_at(2), **change) for change in changes)]

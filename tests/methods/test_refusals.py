@@ -39,6 +39,10 @@ REFUSED = [  # --method, options, what the line begins with
     ("ept", {"ept_init_length": 6, "words_rank": 7, "ept_init_split": "both", "prompt_length": 3},
      "--ept-init-length 6 with --words-rank 7"),
     ("smop", {"smop_chosen": 5}, "--smop-chosen 5"),
+    # one prompt for all inputs
+    ("smop", {"smop_prompts": 1}, "--smop-prompts 1 has no effect"),
+    ("pt-moe", {"moe_experts": 1}, "--moe-experts 1 has no effect"),
+    ("dynamic-prompt-pool", {"dynamic_position": "false", "dynamic_temperature": 0.5}, "--dynamic-temperature 0.5 has"),
     ("adapter", {"adapter_init_std": 0.0}, "--adapter-init-std 0.0"),
     ("compacter", {"compacter_n": 3}, "--compacter-n 3 does not divide the width d = 32"),
     ("compacter", {"adapter_hidden_size": 6}, "--compacter-n 4 does not divide --adapter-hidden-size m = 6"),

@@ -106,7 +106,8 @@ class GeneratorConfig(PromptConfig):
         "M", "shared by the layers: S weights and output bias, M weights only, L nothing"
     )
     generator_dropout: Filled[float] = dropout_option(
-        0.1, "dropout of the generator: IDPG's on M(x) and its hidden layer, LPT's and ID-SPAM's on the rows"
+        0.1,
+        "dropout of a generator: IDPG's on M(x) and its hidden layer, LoPA's on M(x), LPT's and ID-SPAM's on the rows",
     )
 
 

@@ -137,6 +137,8 @@ class DynamicPrompt(PromptMethod):
 
     def without_effect(self, cfg: DynamicPromptConfig) -> dict[str, str]:
         reasons = super().without_effect(cfg)
+        if self.position is None:
+            reasons["dynamic_temperature"] = "no row moves, so no place is chosen: leave it out"
         if self.pool is None and self.position is None:
             same = "one prompt that does not move is the same for every input: give --dynamic-pool 2"
             reasons.update(dict.fromkeys(("prompt_insertion", "dynamic_position"), same))

@@ -182,7 +182,7 @@ class EPT(PromptWithWords):
         if self.words is None:
             reason = "nothing is added to the words: leave it out"
             reasons.update(words_rank=reason, words_length=reason, ept_init_length=reason)
-        elif cfg.ept_init_length >= cfg.words_length:
+        elif max(cfg.ept_init_length, self.rows) >= cfg.words_length:
             reasons["ept_init_align"] = f"the long prompt has {cfg.words_length} rows or more: leave it out"
         return reasons
 

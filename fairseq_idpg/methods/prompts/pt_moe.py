@@ -76,6 +76,12 @@ class PTMoE(PromptMethod):
 
         return prompt_at
 
+    def without_effect(self, cfg: Any) -> dict[str, str]:
+        reasons = super().without_effect(cfg)
+        if self.router.out_features == 1:
+            reasons["moe_experts"] = "one expert makes the same prompt for every input: give 2 or more"
+        return reasons
+
     def describe(self) -> str:
         return f"{super().describe()}, {self.chosen} of {self.router.out_features} experts for each input"
 

@@ -112,6 +112,8 @@ class SMoP(PromptMethod):
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
         reasons = super().without_effect(cfg)
+        if self.prompts == 1:
+            reasons["smop_prompts"] = "one prompt is the same for every input: give 2 or more"
         if self.chosen == self.prompts:
             reasons["smop_balance"] = "every prompt is chosen, so it is the same for all: lower --smop-chosen"
         return reasons

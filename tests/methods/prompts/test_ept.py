@@ -102,8 +102,9 @@ def test_a_prompt_may_be_longer_than_the_long_one():
 
 def test_nothing_is_put_behind_a_prompt_that_is_long_enough():
     ept(ept_init_length=11, ept_init_align="repeat")
-    with pytest.raises(InputError, match="--ept-init-align repeat"):
-        ept(ept_init_length=12, ept_init_align="repeat")
+    for enough in ({"ept_init_length": 12}, {"prompt_length": 12}):
+        with pytest.raises(InputError, match="--ept-init-align repeat"):
+            ept(**enough, ept_init_align="repeat")
 
 
 @pytest.mark.parametrize(

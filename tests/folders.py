@@ -215,6 +215,11 @@ def validate(folder: Path, checkpoint: Path, *options: object, **more) -> Finish
     return run("validate", folder, *usual, *options, **more)
 
 
+def saved(folder: Path, at: str = "last") -> dict:
+    """What a training has kept of its model."""
+    return torch.load(folder / f"checkpoint_{at}.pt", weights_only=True)["model"]
+
+
 def same_tensors(one: dict, other: dict) -> bool:
     """Whether two state dicts have the same tensors; what a checkpoint keeps besides tensors is not compared."""
     tensors = [{name: value for name, value in state.items() if torch.is_tensor(value)} for state in (one, other)]

@@ -14,6 +14,7 @@ from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 
 from fairseq_idpg.backbone.weights import check_geometry
+from fairseq_idpg.inference.text import load_dictionary
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.prompts.initial import load_saved
@@ -28,7 +29,6 @@ from fairseq_idpg.tasks.folder import check_scored, folder_record, preprocess_fa
 from fairseq_idpg.tasks.positions import check_position
 from fairseq_idpg.training.arguments import check_arguments
 from preprocess.data_folder import DataFolder, check_split
-from preprocess.dictionary import MASK
 from preprocess.errors import InputError, did_you_mean
 from preprocess.few_shot import check_source, select_rows
 from preprocess.splits import ENTAILED, NOT_ENTAILED
@@ -51,10 +51,7 @@ def folder_of(path: str) -> DataFolder:
 
 @cache
 def dictionary_of(folder: Path) -> Dictionary:
-    """Return the dictionary of the plugin's task."""
-    dictionary = Dictionary.load(str(folder / "input0" / "dict.txt"))
-    dictionary.add_symbol(MASK)
-    return dictionary
+    return load_dictionary(str(folder / "input0" / "dict.txt"))
 
 
 def check(experiments: Iterable[Experiment]) -> None:

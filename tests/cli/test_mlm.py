@@ -11,7 +11,7 @@ from fairseq_idpg.export import export
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from preprocess.errors import InputError
-from tests.folders import renamed, same_tensors, train, validate
+from tests.folders import renamed, same_tensors, saved, train, validate
 from tests.helpers import ALWAYS_SAVED
 from tests.phrases import PAIRS, SINGLES, write_language_model, write_texts
 
@@ -33,15 +33,11 @@ def started(place, data, save_dir, *options, method="prompt-tuning", **more):
     return train(place / f"{data}-bin", save_dir, *usual, *options, without=without, **more)
 
 
-def saved(save_dir):
-    return torch.load(save_dir / "checkpoint_last.pt", weights_only=True)
-
-
 @pytest.mark.parametrize(("data", "method"), [("MR", "prompt-tuning"), ("RTE", "lpt-naive")])
 def test_a_run(place, tmp_path, data, method):
     whole = started(place, data, tmp_path / "whole", "--max-epoch", 4, method=method)
     assert "head 0," in whole.output
-    state = saved(tmp_path / "whole")
+    state = torch.load(tmp_path / "whole" / "checkpoint_last.pt", weights_only=True)
     assert set(state["model"]) == {"method.table", *ALWAYS_SAVED} and state["model"]["method.table"].numel() == 5 * 32
     options, words = state["cfg"]["model"], "terrible,great" if data == "MR" else "Yes,No"
     template = "{0} . It was <mask> ." if data == "MR" else "{0} ? <mask> , {1}"
@@ -49,7 +45,7 @@ def test_a_run(place, tmp_path, data, method):
     started(place, data, tmp_path / "twice", "--max-epoch", 2, method=method)
     resumed = started(place, data, tmp_path / "twice", "--max-epoch", 4, method=method)
     assert resumed.log("valid_loss") == whole.log("valid_loss")[2:]
-    assert same_tensors(saved(tmp_path / "twice")["model"], state["model"])
+    assert same_tensors(saved(tmp_path / "twice"), state["model"])
 
     checkpoint, folder = tmp_path / "whole" / "checkpoint_last.pt", place / f"{data}-bin"
     validated = validate(folder, checkpoint)
@@ -84,7 +80,7 @@ def test_a_prompt_starts_from_words_and_from_labels(place, tmp_path):
     usual = ["--backbone", place / "model.pt", "--method", "prompt-tuning", "--max-update", 1, "--lr", 0]
     for how, text, expected in (("text", "great", words("great")), ("class-labels", "bad|good", means)):
         train(place / "MR-bin", tmp_path / how, *usual, "--prompt-init", how, "--prompt-init-text", text)
-        rows = saved(tmp_path / how)["model"]["method.table"][0]
+        rows = saved(tmp_path / how)["method.table"][0]
         torch.testing.assert_close(rows[: len(expected)], expected, atol=1e-6, rtol=0)
 
 
@@ -117,7 +113,7 @@ def test_the_whole_model_is_trained_with_its_lm_head(place, tmp_path):
     options = ["--backbone", backbone, "--max-update", 3, "--verbaliser-loss", "verbalisers", "--lr", "1e-3"]
     run = started(place, "RTE", tmp_path / "run", *options, method="fine-tuning")
     name, before = "encoder.lm_head.dense.weight", torch.load(backbone, weights_only=False)["model"]
-    assert not torch.equal(saved(tmp_path / "run")["model"][name], before[name])
+    assert not torch.equal(saved(tmp_path / "run")[name], before[name])
     backbone.unlink()
     validated = validate(place / "RTE-bin", tmp_path / "run" / "checkpoint_last.pt")
     assert validated.log("valid_loss") == run.log("valid_loss")[-1:]

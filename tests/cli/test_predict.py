@@ -1,30 +1,13 @@
-"""Predictions from the command line agree with what fairseq-validate says of the same checkpoint."""
+"""Predictions of a folder's split from the command line, where rows were left out or labels are missing."""
 
 import shutil
 
 import numpy as np
-import pytest
 
 from fairseq_idpg.inference.folder import SplitPredictions
 from fairseq_idpg.predict import main
 from tests.folders import validate, write_folder
 from tests.inference.saved import write_checkpoint
-
-
-def rows(path):
-    return [line.split("\t") for line in path.read_text().splitlines()]
-
-
-def test_classes(trained, pairs, tmp_path, capsys):
-    checkpoint, out = trained[1] / "checkpoint_best.pt", tmp_path / "new" / "predictions.tsv"
-    main([str(pairs), "--path", str(checkpoint), "--split", "valid", "--out", str(out), "--batch-size", "5", "--cpu"])
-    found = rows(out)
-    truth = [str(i % 2) for i in range(13)]  # as write_folder labels its examples
-    accuracy = 100 * np.mean([row[0] == label for row, label in zip(found, truth)])
-    assert validate(pairs, checkpoint).log("valid_accuracy") == [pytest.approx(accuracy, abs=0.06)]
-    probabilities = np.array([row[1:] for row in found], dtype=float)
-    assert probabilities.shape == (13, 2) and np.allclose(probabilities.sum(1), 1, atol=1e-5)
-    assert [row[0] for row in found] == [str(best) for best in probabilities.argmax(1)]
 
 
 def test_rows_that_were_left_out_keep_their_places(trained, pairs, tmp_path, capsys):

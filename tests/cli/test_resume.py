@@ -7,12 +7,8 @@ import pytest
 import torch
 
 from fairseq_idpg.saving.tensors import with_progress_checksums
-from tests.folders import same_tensors, train, write_folder
+from tests.folders import same_tensors, saved, train, write_folder
 from tests.training.test_lock import another_process
-
-
-def model(folder, name="checkpoint_last.pt"):
-    return torch.load(folder / name, weights_only=True)["model"]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +30,7 @@ def test_parts_of_a_training_are_the_whole(pairs, backbone, tmp_path, more):
     train(pairs, tmp_path / "whole", "--backbone", backbone, *more, "--max-epoch", 3)
     for epochs in (2, 3):
         train(pairs, tmp_path / "twice", "--backbone", backbone, *more, "--max-epoch", epochs)
-    assert same_tensors(model(tmp_path / "twice"), model(tmp_path / "whole"))
+    assert same_tensors(saved(tmp_path / "twice"), saved(tmp_path / "whole"))
 
 
 def test_an_ended_training_is_left_as_it_is(pairs, backbone, tmp_path):
@@ -82,10 +78,10 @@ def test_what_must_stay(pairs, backbone, run, tmp_path):
 
 def test_a_finished_training_is_not_trained_again(pairs, backbone, run):
     """Its weights stay those of the former rate, which is said."""
-    before = model(run)
+    before = saved(run)
     again = train(pairs, run, "--backbone", backbone, "--lr", "2e-3", "--max-epoch", 1)
     assert "now 0.002; past epochs are not trained again; to train them with these, give another" in again.output
-    assert same_tensors(model(run), before)
+    assert same_tensors(saved(run), before)
 
 
 def test_going_on_within_an_epoch_of_other_batches(pairs, backbone, tmp_path):
@@ -124,7 +120,7 @@ def test_a_start_from_the_weights_may_be_any(pairs, backbone, run, tmp_path):
     for number, options in enumerate([started, ["--finetune-from-model", run / "checkpoint_last.pt", "--seed", 3]]):
         finished = train(pairs, tmp_path / str(number), "--backbone", backbone, "--lr", 0, "--max-epoch", 1, *options)
         assert "goes on with other options" not in finished.output
-        assert same_tensors(model(tmp_path / str(number)), model(run))
+        assert same_tensors(saved(tmp_path / str(number)), saved(run))
 
 
 def test_a_folder_that_another_training_writes_to(pairs, backbone, tmp_path):
@@ -144,7 +140,7 @@ def test_the_rate_is_that_of_a_run_that_was_never_stopped(pairs, backbone, tmp_p
     assert whole.log("train_lr") == [SMALL, SMALL, SMALL, SMALL / 2]
     parts = [train(pairs, tmp_path / "parts", *usual, "--max-epoch", epoch) for epoch in (1, 2, 3, 4)]
     assert [rate for part in parts for rate in part.log("train_lr")] == whole.log("train_lr")
-    assert same_tensors(model(tmp_path / "whole"), model(tmp_path / "parts"))
+    assert same_tensors(saved(tmp_path / "whole"), saved(tmp_path / "parts"))
 
 
 def test_another_rate_is_taken_by_a_new_schedule_alone(pairs, backbone, tmp_path):

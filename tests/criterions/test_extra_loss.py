@@ -5,7 +5,7 @@ import torch
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 
 from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion
-from tests.folders import train, validate
+from tests.folders import train
 from tests.helpers import pair_batch, prompted, tiny_model
 
 OURS = ["--criterion", "sentence_prediction_idpg"]
@@ -50,5 +50,3 @@ def test_command_line(pairs, backbone, tmp_path):
     trained = train(pairs, tmp_path, *options, *OURS, without="--phm-n")
     assert all(0.5 <= value <= 2 for value in trained.log("train_method_loss")) and trained.log("train_method_loss")
     assert not trained.log("valid_method_loss")
-    checked = validate(pairs, tmp_path / "checkpoint_last.pt")  # with fairseq's criterion: nothing is trained
-    assert checked.log("valid_loss") == pytest.approx(trained.log("valid_loss")[-1:], abs=1e-3)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.contract import HEAD
-from tests.folders import ROOT, train, validate
+from tests.folders import ROOT, saved, train, validate
 from tests.helpers import ALWAYS_SAVED
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -39,17 +39,13 @@ def trained(dummy, pairs, tmp_path_factory):
     return dummy(pairs, folder, "--max-epoch", 2, "--save-full-model"), folder / "checkpoint_last.pt"
 
 
-def load(checkpoint):
-    return torch.load(checkpoint, weights_only=True)
-
-
 def test_its_checkpoints_hold_what_is_trained_and_are_resumed_to_the_same_losses(trained, copy, dummy, pairs, tmp_path):
     parts = [dummy(pairs, tmp_path, "--max-epoch", epochs) for epochs in (1, 2)]
-    whole, full = trained[0], load(trained[1])["model"]
+    whole, full = trained[0], saved(trained[1].parent)
     assert parts[0].log("train_loss") + parts[1].log("train_loss") == whole.log("train_loss")
-    saved = load(tmp_path / "checkpoint_last.pt")["model"]
-    assert set(saved) == {"method.table", WEIGHT} | HEAD | ALWAYS_SAVED
-    assert all(torch.equal(saved[key], full[key]) for key in {"method.table", WEIGHT} | HEAD)
+    own = saved(tmp_path)
+    assert set(own) == {"method.table", WEIGHT} | HEAD | ALWAYS_SAVED
+    assert all(torch.equal(own[key], full[key]) for key in {"method.table", WEIGHT} | HEAD)
     again = validate(pairs, trained[1], "--user-dir", copy)
     assert again.log("valid_loss") == pytest.approx(trained[0].log("valid_loss")[-1:], abs=1e-3)
 

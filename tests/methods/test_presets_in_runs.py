@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
-from tests.folders import same_tensors, train, validate
+from tests.folders import same_tensors, saved, train, validate
 from tests.inference.saved import source_options
 from tests.representations.test_word_vectors import write_vectors
 
@@ -38,10 +38,6 @@ def data(pairs, tmp_path_factory):
     return folder
 
 
-def saved(folder, at):
-    return torch.load(folder / f"checkpoint_{at}.pt", weights_only=True)["model"]
-
-
 @pytest.mark.parametrize("name", RUNS)
 def test_run(name, data, backbone, tmp_path):
     left_out = "" if "phm" in name else "--phm-n"
@@ -52,7 +48,7 @@ def test_run(name, data, backbone, tmp_path):
     middle, last = (tmp_path / "whole" / f"checkpoint_{at}.pt" for at in ("1_2", "last"))
     resumed = train(data, tmp_path / "rest", *options, "--restore-file", middle, without=left_out)
     assert resumed.log("train_loss") == whole.log("train_loss")
-    assert same_tensors(saved(tmp_path / "rest", "last"), saved(tmp_path / "whole", "last"))
+    assert same_tensors(saved(tmp_path / "rest"), saved(tmp_path / "whole"))
 
     for source in tmp_path.glob("source*.pt"):
         source.unlink()  # nobody needs it any more

@@ -18,9 +18,10 @@ def refuse(folder, save_dir, *options, without=""):
     return finished.last_line
 
 
-def test_what_is_no_backbone(trained, pairs, tmp_path):
-    assert "--backbone is missing" in refuse(pairs, tmp_path)
+def test_what_is_no_folder_or_backbone(trained, pairs, tmp_path):
     prompts = trained[1] / "checkpoint_best.pt"
+    assert "nowhere" in refuse(tmp_path / "nowhere", tmp_path / "run", "--backbone", prompts)
+    assert "--backbone is missing" in refuse(pairs, tmp_path)
     assert "holds prompts only" in refuse(pairs, tmp_path / "run", "--backbone", prompts)
 
 
@@ -57,11 +58,6 @@ def test_a_run_that_diverges(pairs, backbone, tmp_path, more):
     assert finished.last_line.startswith("fairseq_idpg: the run has diverged")
     assert ("validation" in finished.last_line) == ("--max-update" in more)
     assert not list(tmp_path.glob("*.pt"))
-
-
-def test_folders_with_something_missing(backbone, tmp_path):
-    usual = ["--backbone", backbone]
-    assert "nowhere" in refuse(tmp_path / "nowhere", tmp_path / "run", *usual)
 
 
 def test_another_backbone(trained, pairs, backbone, tmp_path):

@@ -48,4 +48,4 @@ def test_noise_is_of_gumbels_distribution():
 
 
 def test_places_that_are_not_chosen():
-    assert tiny_model(method="dynamic-prompt-pool", prompt_length=4, dynamic_position="false").method.slots == ("input",)
+    assert tiny_model(method="dynamic-prompt-pool", dynamic_position="false").method.slots == ("input",)

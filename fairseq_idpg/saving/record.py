@@ -89,26 +89,34 @@ def _differ(one: Record, other: Record, name: str) -> bool:
 
 def check_same_data(theirs: Record, ours: Record, data: str) -> None:
     """Raise InputError unless a model with the record ``theirs`` can read the folder ``data``, which has ``ours``."""
+    difference = _difference(theirs, ours, data)
+    if difference:
+        raise InputError(difference)
+
+
+def _difference(theirs: Record, ours: Record, data: str) -> str | None:
+    """Return what keeps a model from reading a folder, and the remedy; None where nothing does."""
     if _differ(theirs, ours, "regression"):
         trained = "scores" if theirs.regression else f"classes ({listed(theirs.labels)})"
         remedy = f"{'give' if theirs.regression else 'leave out'} --regression-target, or give another checkpoint"
-        raise InputError(f"this checkpoint was trained on {trained}, and this run on {data} is not: {remedy}")
+        return f"this checkpoint was trained on {trained}, and this run on {data} is not: {remedy}"
     if _differ(theirs, ours, "pairs"):
         trained, present = ("sentence pairs", "single sentences")[:: 1 if theirs.pairs else -1]
         remedy = f"give a folder of {trained}, or another checkpoint"
-        raise InputError(f"this checkpoint was trained on {trained}, and {data} has {present}: {remedy}")
+        return f"this checkpoint was trained on {trained}, and {data} has {present}: {remedy}"
     for option, token in (theirs.tokens or {}).items():
         own = (ours.tokens or theirs.tokens or {}).get(option)
         if own != token:
             remedy = f"leave {option} out" if token is None else f"give {option} {token}"
-            raise InputError(f"{option} is {own}, and this checkpoint was trained with {token}: {remedy}")
+            return f"{option} is {own}, and this checkpoint was trained with {token}: {remedy}"
     for name, what in (("bpe", "--bpe"), ("dictionary", "dictionary"), ("bpe_sha256", "--vocab"), ("scale", "scale")):
         if _differ(theirs, ours, name):
             present, trained = (f"{getattr(each, name)!s:.12}" for each in (ours, theirs))
-            raise InputError(
+            return (
                 f"the {what} of {data} ({present}) is not the one that this checkpoint was trained with ({trained}): "
                 "preprocess the data with that one"
             )
+    return None
 
 
 def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[str]:

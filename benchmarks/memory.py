@@ -13,6 +13,8 @@ A model of the size on torch's meta device has shapes and takes no memory. Its t
 --device cuda trains them, too: "peak" is what torch reserves.
 """
 
+import math
+import sys
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -48,6 +50,7 @@ def main() -> None:
     check_device(args.device)
     figures: dict[str, Any] = {}
     rows = [["size", "case"]]
+    failed: list[str] = []
     for size in args.sizes or MEASURED:
         settings = replace(SIZES[size], batch=args.batch, length=args.length, length_spread=0.0, dtype="bfloat16")
         settings = replace(settings, device=args.device, steps=2)
@@ -55,12 +58,16 @@ def main() -> None:
             found = calculated(case, settings)
             if args.device == "cuda":
                 done = measure([case], settings, 1)[0][case.name]
-                found["peak"] = done["peak_mib"] / 2**10 if "peak_mib" in done else float("nan")
+                found["peak"] = done.get("peak_mib", math.nan) / 2**10
+                if "error" in done:
+                    failed.append(f"{size} {case.name} fails: {done['error']}")
             rows[0] = ["size", "case", *found]
             rows.append([size, case.name, *(f"{value:.3f}" for value in found.values())])
             figures[f"{size} {case.name}"] = {**found, "settings": asdict(settings)}
-    print("\n".join([f"GiB, bfloat16, batches of {args.batch} x {args.length}", *aligned(rows, left=(0, 1))]))
+    print("\n".join([f"GiB, bfloat16, batches of {args.batch} x {args.length}", *aligned(rows, left=(0, 1)), *failed]))
     write_json(args.json, figures)
+    if failed:
+        sys.exit("error: a case failed, see above")
 
 
 if __name__ == "__main__":

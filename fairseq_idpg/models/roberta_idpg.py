@@ -237,9 +237,10 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         if method is not None and method.hides_pass and needs_head and not needs_layers:
             method, start = None, Start(len(stack.layers), read[None])
 
-        # The head reads the state of one token, ``<s>`` or ``<mask>``, so the last layer computes no other.
+        # The head reads the state of one token, ``<s>`` or ``<mask>``, so the last layer computes no other. A baseline
+        # computes all in training, where dropout then draws what it draws in fairseq.
         head_reads = None
-        if method is not None and needs_head and not needs_layers:
+        if needs_head and not needs_layers and not (self.training and method is None):
             head_reads = mask_index if self.predicts_words else tokens.new_zeros(tokens.size(0))
 
         # The method turns M(x) into an injection; the frozen encoder runs with it, and the head reads the last states.

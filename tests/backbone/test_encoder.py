@@ -37,7 +37,7 @@ def test_bitwise_equal_to_fairseq_when_nothing_is_injected(training, frozen, pad
     assert frozen or len(ours) > 16 * LAYERS
 
 
-@pytest.mark.parametrize("method", ["m-idpg-phm", "p-tuning-v2-kv", "adapter", "lora", "lpt-npg"])
+@pytest.mark.parametrize("method", ["m-idpg-phm", "p-tuning-v2-kv", "adapter", "lora", "lpt-npg", "head-only"])
 def test_what_is_read_is_what_the_whole_last_layer_gives(method, monkeypatch):
     """States and gradients of the read token alone, beside those with every token computed."""
     found = []

@@ -6,7 +6,7 @@ import random
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -112,6 +112,19 @@ def test_memory_by_calculation_is_what_a_step_takes(benchmark, tmp_path):
         assert re.search(rf"^tiny +{name} +{figures[f'tiny {name}']['weights']:.3f} ", said, re.MULTILINE)
 
 
+def test_memory_names_a_case_that_fails_on_the_device(benchmark, monkeypatch, capsys):
+    memory, failing = import_module("memory"), "lora-checkpointed"
+    answers = {failing: {"error": "full"}}
+    monkeypatch.setattr(memory, "check_device", lambda device: None)
+    monkeypatch.setattr(
+        memory, "measure", lambda cases, *_: ({c.name: answers.get(c.name, {"peak_mib": 2**10}) for c in cases}, [])
+    )
+    with pytest.raises(SystemExit, match="error: "):
+        benchmark("memory", "--sizes", "tiny", "--device", "cuda")
+    said = capsys.readouterr().out
+    assert f"tiny {failing} fails: full" in said and said.count(" 1.000\n") == 2
+
+
 def test_scaling(benchmark, tmp_path):
     file, axes = tmp_path / "figures.json", ["--axes", "layers=1,2", "batch=4"]
     figure = tmp_path / "figure.svg"
@@ -199,6 +212,33 @@ def gpu(*words: str, **variables: object) -> subprocess.CompletedProcess:
     environment = {**own, **{name: str(value) for name, value in variables.items()}}
     command = ["bash", str(SCRIPTS / "gpu.sh"), *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+
+
+def test_gpu_begins_with_agreement_and_targets(monkeypatch):
+    for name in ("PARTS", "DTYPES", "CASES"):
+        monkeypatch.delenv(name, raising=False)
+    parts = import_module("gpu").find_parts("cuda", "roberta-large", ["--against", "DIR"])
+    assert list(dict.fromkeys(part.kind for part in parts)) == ["agree", "targets", "sizes", "predict", "steps"]
+    commands = [" ".join(part.command) for part in parts if part.kind == "targets"]
+    assert [re.findall("--dtype (.*?) .*--against (.*?) ", each) for each in commands] == [
+        [("bfloat16", "DIR")],
+        [("float16", "DIR")],
+    ]
+
+
+def test_gpu_says_which_targets_are_met_and_which_were_not_measured():
+    settings = asdict(replace(import_module("common").SIZES["roberta-large"], batch=32, length=128))
+    seconds = {"prompt-tuning": 0.018, "peft-prompt-tuning": 0.036, "m-idpg-phm": 0.03}
+    figures = {name: {"median_s": s, "peak_mib": 1e5 * s, "settings": settings} for name, s in seconds.items()}
+    *table, rate = import_module("gpu").targets(figures, "NVIDIA H200")
+    assert cells("\n".join(table[1:]))[1:] == [
+        ["prompt-tuning", "peft-prompt-tuning", "0.5", "0.50", "yes", "0.50"],
+        ["p-tuning-v2-kv", "peft-prefix-features", "0.6", "-", "-", "-"],
+        ["lora", "peft-lora", "0.75", "-", "-", "-"],
+        ["m-idpg-phm-cached", "prompt-tuning", "1.1", "-", "-", "-"],
+        ["m-idpg-phm", "prompt-tuning", "1.6", "1.67", "NO", "1.67"],
+    ]
+    assert rate == "prompt-tuning: 30% of 989 TFLOP/s (NVIDIA H200)"  # 5.25 TFLOP
 
 
 def test_gpu_goes_on_and_reports_every_part(python, tmp_path):

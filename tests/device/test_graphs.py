@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from fairseq_idpg.models.graphs import BUCKET, lengthened, recordable
+from fairseq_idpg.models import graphs
+from fairseq_idpg.models.graphs import BUCKET, lengthened, recordable, usable
 
 from .cases import CASES, IDPG
 from .steps import batch, started, step
@@ -16,6 +17,54 @@ NOT_RECORDABLE |= {"AdaMix, none shared", "AdaMix, one pass"}
 def test_which_passes_can_be_recorded(place, case):
     """Not those in which the host draws (test_meta_step.py finds them), nor with terms of the loss beside logits."""
     assert recordable(started(place, **CASES[case]).model) == (case not in NOT_RECORDABLE)
+
+
+def test_options_without_recordings(place):
+    assert not recordable(started(place, **IDPG, checkpoint_activations=True).model)
+    assert started(place, **IDPG, gpu_graphs="off").model.graphs is None
+
+
+def test_when_passes_are_replayed(monkeypatch):
+    gpu = torch.device("cuda")
+    assert usable(gpu) and not usable(torch.device("cpu"))
+    with torch.no_grad():
+        assert not usable(gpu)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", iter((1, 2)).__next__)
+    assert usable(gpu) and not usable(gpu)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: device == "cuda")
+    assert not usable(gpu)
+
+
+def test_the_second_batch_of_a_shape_is_recorded(place, monkeypatch):
+    """With a stand-in for recordings, whose logits are none: what is launched has some."""
+
+    class Recorded:
+        def __init__(self, owner, model, batch, trained, options):
+            assert model(**batch, **options)[0].requires_grad  # launched, not recorded within itself
+
+        def replay(self, batch, trained):
+            return {"logits": None}
+
+    monkeypatch.setattr(graphs, "usable", lambda device: True)
+    monkeypatch.setattr(graphs, "Recording", Recorded)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
+    model = (trainer := started(place, **IDPG)).model.train()
+
+    def replayed(size=3, **more):
+        given = batch(trainer, size=size)["net_input"]
+        return model(**given, **more, classification_head_name="sentence_classification_head")[0] is None
+
+    assert [replayed() for _ in range(3)] == [False, True, True]
+    assert not replayed(return_all_hiddens=True) and not replayed(inspect=lambda injection: injection)
+    assert [replayed(size=2) for _ in range(2)] == [False, True] and len(model.graphs.recordings) == 2
+    monkeypatch.setattr(graphs, "MOST", 2)
+    assert [replayed(size=4) for _ in range(3)] == [False] * 3 and replayed()
+    model.eval()
+    assert not replayed()
+    model.train().double()  # the weights have moved
+    assert not model.graphs.recordings
 
 
 @pytest.mark.parametrize(

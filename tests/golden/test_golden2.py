@@ -4,12 +4,15 @@ Every case of the folders that GOLDEN2_DIR and GOLDEN3_DIR name, ../shared/golde
 whatever cases lie there. The files are not part of the project; the tests skip where they are absent.
 """
 
+import json
+
 import pytest
 import torch
 from torch import Tensor
 
+from fairseq_idpg.count import count_preset
 from tests.golden.golden2.adapters import NETWORK, network_tensors
-from tests.golden.golden2.case import FOLDER, names, read
+from tests.golden.golden2.case import FOLDER, LATER, names, read
 from tests.golden.golden2.family import STACK, Family, train_method
 from tests.golden.golden2.run import build, family_of, run
 
@@ -23,7 +26,8 @@ LEFT_OUT = {
 }
 CASES = [name for name in names() if name.split("__")[0] not in LEFT_OUT]
 
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="golden numbers of the other systems are not here")
+there = FOLDER.is_dir() and LATER.is_dir()
+pytestmark = pytest.mark.skipif(not there, reason="golden numbers of the other systems are not here")
 
 
 @pytest.fixture(params=CASES or ["absent"], scope="module")
@@ -70,6 +74,22 @@ def test_gradients_of_all_that_is_trained(case):
     for name, gradient in golden.items():
         assert passed.gradients[name] is not None, name
         close(passed.gradients[name], gradient, f"gradient of {name}", scale=max(1.0, gradient.abs().max().item()))
+
+
+@pytest.mark.parametrize("size", ["base", "large"])
+def test_counts_of_the_later_systems(size):
+    counts = json.loads((LATER / "counts.json").read_text(encoding="utf-8"))
+    positions = counts[f"dp {size} t=20"]
+    for preset, expected in {
+        "lopa": counts[f"lopa {size} t=10 r=4 h=256"]["parameters"],
+        "adept": counts[f"adept {size} t=60 r=19"]["parameters"],
+        "prefix-propagation": counts[f"prefix_propagation {size} P=8"]["parameters"],
+        "ipl": counts[f"ipl {size} t=16 h=64 (same layers, built here)"]["parameters"],
+        "pt-moe": counts[f"pt_moe {size} N=2 t=40 r=36"]["parameters"],
+        "dynamic-prompt": positions["position"],
+        "dynamic-prompt-pool": positions["pool_4_and_position"],
+    }.items():
+        assert count_preset(f"roberta_idpg_{size}", preset).own == expected, preset
 
 
 def test_peft_shifts_the_positions_of_the_text_and_nothing_else():

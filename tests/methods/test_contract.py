@@ -143,7 +143,8 @@ def test_a_pass_is_the_one_by_hand_or_refused(options, double_precision):
 
 JOINED = [
     *("lora+id-spam", "lora+dept", "p-tuning-v2-kv+lora", "prefix-tuning+lora", "bitfit+prompt-tuning"),
-    *("bitfit+m-idpg-dnn", "adapter+lpt-mppg", "m-idpg-phm+adapter", "compacter-shared+smop"),
+    *("bitfit+m-idpg-dnn", "adapter+lpt-mppg", "m-idpg-phm+adapter", "compacter-shared+smop", "lopa+lora"),
+    *("ipl+adapter", "bitfit+prefix-propagation", "pt-moe+lora"),
 ]
 
 

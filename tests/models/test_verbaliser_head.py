@@ -18,7 +18,7 @@ from tests.helpers import enlarge, pair_batch, prompted, stock_twin, tiny_model
 NAME = "sentence_classification_head"
 WORDS = [17, 9]
 MASK_INDEX = torch.tensor([3, 1, 5])
-METHODS = dict.fromkeys(("p-tuning-v2-kv", "lpt-npg", "lora", "prompt-tuning+adapter"), {})
+METHODS = dict.fromkeys(("p-tuning-v2-kv", "lpt-npg", "lora", "prompt-tuning+adapter", "lopa", "ipl", "pt-moe"), {})
 METHODS |= {"m-idpg-phm": {"phm_n": 4}, "dept": {"words_length": 8}}
 
 

@@ -76,6 +76,7 @@ class Settings:
 SIZES: dict[str, Settings] = {
     "tiny": Settings(layers=2, width=32, ffn=64, heads=4),  # to try something out
     "small": Settings(),
+    "minilm": Settings(layers=6, width=384, ffn=1536, heads=12),
     "roberta-base": Settings(layers=12, width=768, ffn=3072, heads=12),
     "roberta-large": Settings(layers=24, width=1024, ffn=4096, heads=16),
     # the sizes of XLM-R XL and XXL, with RoBERTa's dictionary and its norms after the sublayers

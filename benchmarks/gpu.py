@@ -38,7 +38,8 @@ TARGET_CASES = tuple(dict.fromkeys(name for target in TARGETS for name in target
 LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton")
 # The parts, in this order: what says whether figures can be trusted, what is asked most often, the longest last. The
 # environment heads every report.
-KINDS = ("environment", "agree", "targets", "sizes", "predict", "steps")
+KINDS = ("environment", "agree", "targets", "few-shot", "sizes", "predict", "steps")
+FOR_A_GPU = ("targets", "few-shot")  # parts that a CPU leaves out, unless they are named
 SIZES_CASES = "floor prompt-tuning m-idpg-phm-cached peft-prompt-tuning".split()
 PEAK_TFLOPS = {"H100": 989, "H200": 989, "A100": 312}  # of a card's bfloat16 and float16, by its data sheet
 STOPPED = "stopped by --limit"
@@ -59,7 +60,7 @@ def words(name: str) -> list[str]:
 
 def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
     """Return all parts that are asked for, in the order in which they run; ``more`` goes to step_time.py."""
-    kinds = words("PARTS") or [kind for kind in KINDS if device == "cuda" or kind != "targets"]
+    kinds = words("PARTS") or [kind for kind in KINDS if device == "cuda" or kind not in FOR_A_GPU]
     for kind in kinds:
         if kind not in KINDS:
             raise InputError(f"PARTS={kind} is unknown: give some of {' '.join(KINDS)}")
@@ -70,6 +71,10 @@ def find_parts(device: str, size: str, more: list[str]) -> list[Part]:
     batches, lengths = ((batch,), (length,)) if tiny else (("16", batch), ("32", length, "512"))
     parts: list[Part] = []
     for kind in filter(kinds.__contains__, KINDS[1:]):
+        if kind == "few-shot":
+            less = "--size tiny --k 16 --seeds 1 --epochs 1 --choosing 20".split() if tiny else []
+            parts.append(Part(kind, kind, ["benchmarks/few_shot.py", "--device", device, *less]))
+            continue
         usual = {"steps": ["*"], "sizes": SIZES_CASES}.get(kind, list(TARGET_CASES))
         cases = [case for case in find_cases(usual if kind == "targets" else asked or usual) if installed(case)]
         few = {"agree": ["float32"], "sizes": dtypes[:1]}

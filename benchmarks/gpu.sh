@@ -13,6 +13,7 @@
 #   environment   GPU, driver, torch, CUDA, libraries: they head every report
 #   agree         loss and gradients of some cases on the GPU beside the CPU
 #   targets       time and memory of a training step beside peft's and prompt tuning's, and what they should be
+#   few-shot      seconds of sixteen few-shot trainings of MiniLM at once, and what they should be
 #   sizes         steps of some cases with batches of 16 and 32, sentences of 32, 128 and 512 tokens; memory by
 #                 calculation, and measured, of backbones of 0.1 to 10 billion weights (benchmarks/memory.py)
 #   predict       time and memory of predictions of the same cases

@@ -32,7 +32,7 @@ from preprocess.tasks import TASKS
 WAYS = ("first", "later")
 CASES = ("train", "sweep", "load")
 SETTLED = 2.5  # seconds after which what was found out of a new file is noted
-SENTENCES, LENGTH = {"train": 6, "valid": 2}, 12
+SENTENCES = {"train": 6, "valid": 2}
 TRAIN = "from fairseq_cli.train import cli_main; cli_main()"
 LOAD = """
 import json, sys, time
@@ -66,18 +66,18 @@ def write_backbone(path: Path, settings: Settings) -> None:
     torch.save({"args": args, "model": model.state_dict()}, path)
 
 
-def write_pairs(folder: Path) -> None:
-    """Write pairs of random sentences, as fairseq-preprocess does."""
+def write_pairs(folder: Path, sentences: dict[str, int], length: int = 12) -> None:
+    """Write pairs of random sentences, as fairseq-preprocess does; ``sentences``: how many each split has."""
     draw, words, labels = np.random.RandomState(0), word_dictionary(mask=False), Dictionary()
     for name in TASKS["RTE"].labels:
         labels.add_symbol(name)
     for part, symbols in {"input0": words, "input1": words, "label": labels}.items():
-        for split, count in SENTENCES.items():
-            length = 1 if symbols is labels else LENGTH
-            rows = draw.randint(symbols.nspecial, len(symbols), (count, length + 1))
+        for split, count in sentences.items():
+            size = 2 if symbols is labels else length + 1
+            rows = draw.randint(symbols.nspecial, len(symbols), (count, size))
             rows[:, -1] = symbols.eos()
             with IndexedWriter(folder / part / split, len(symbols)) as writer:
-                writer.write(rows.ravel(), np.full(count, length + 1))
+                writer.write(rows.ravel(), np.full(count, size))
         symbols.save(str(folder / part / "dict.txt"))
 
 
@@ -89,7 +89,7 @@ class World:
         self.results, self.run = folder / "results", folder / "run"
         backbone, data, sweep = folder / "backbone" / "model.pt", folder / "RTE-bin", folder / "sweep.yaml"
         write_backbone(backbone, settings)
-        write_pairs(data)
+        write_pairs(data, SENTENCES)
         sizes = {flag_name(name): value for name, value in settings.encoder_options.items()}
         listed = ", ".join(f"{name[2:]}: {value}" for name, value in sizes.items())
         sweep.write_text(SWEEP.format(backbone=backbone, data=data, method=method, sizes=listed))

@@ -218,7 +218,14 @@ def test_gpu_begins_with_agreement_and_targets(monkeypatch):
     for name in ("PARTS", "DTYPES", "CASES"):
         monkeypatch.delenv(name, raising=False)
     parts = import_module("gpu").find_parts("cuda", "roberta-large", ["--against", "DIR"])
-    assert list(dict.fromkeys(part.kind for part in parts)) == ["agree", "targets", "sizes", "predict", "steps"]
+    assert list(dict.fromkeys(part.kind for part in parts)) == [
+        "agree",
+        "targets",
+        "few-shot",
+        "sizes",
+        "predict",
+        "steps",
+    ]
     commands = [" ".join(part.command) for part in parts if part.kind == "targets"]
     assert [re.findall("--dtype (.*?) .*--against (.*?) ", each) for each in commands] == [
         [("bfloat16", "DIR")],
@@ -244,7 +251,7 @@ def test_gpu_says_which_targets_are_met_and_which_were_not_measured():
 def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     """After --limit seconds it ends; the same command runs the parts that are left."""
     usual = {"PYTHON": python, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "'lor?'", "OUT": tmp_path / "out"}
-    usual.update(PARTS="environment agree targets sizes predict steps", DTYPES="bfloat16")
+    usual.update(PARTS="environment agree targets few-shot sizes predict steps", DTYPES="bfloat16")
     words = ["--threads", "1", "--rounds", "1", "--steps", "1", "--against", str(SCRIPTS.parent)]
     assert gpu("--limit", "0.001", *words, **usual).returncode == 0
     parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
@@ -253,6 +260,7 @@ def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
     assert parts["memory-tiny"]["said"]
+    assert set(map(len, parts["few-shot"]["found"]["seconds"].values())) == {1}
     assert max(parts["agree-float32-1"]["found"]["lora"].values()) < 1e-6
     other = f"lora ({SCRIPTS.parent.name})"  # --against: the case of the other checkout is measured beside
     assert {"lora", other} == parts["steps-bfloat16-1"]["found"].keys()

@@ -282,6 +282,9 @@ def table(figures: Figures) -> list[str]:
         rows.append([name, *row, ratio(figures, name, fastest)])
         if case.get("skipped"):
             notes.append(f"{name}: {case['skipped']} steps overflowed and were skipped")
+    if measured := [case for case in figures.values() if "rounds_s" in case]:
+        worst = max(max(case["rounds_s"]) / case["median_s"] for case in measured)
+        notes.insert(0, f"slowest round: {worst:.2f} of the s/step of its case")
     return [*aligned(rows), *notes]
 
 

@@ -61,7 +61,8 @@ def test_step_time(benchmark, tmp_path):
     said = benchmark("step_time", *STEP, "--no-peers", "--json", tmp_path / "figures.json", "--cases", *names)
     figures = json.loads((tmp_path / "figures.json").read_text())
     block = next(block for block in said.split("\n\n") if block.startswith("case "))
-    table = {name: row for name, *row in (line.split() for line in block.splitlines()[1:])}
+    table = {name: row for name, *row in (line.split() for line in block.splitlines()[1:-1])}
+    assert block.splitlines()[-1].startswith("slowest round: ")
     assert set(table) == set(figures) == set(names)
     for name, found in figures.items():
         ratios = [f"{found['median_s'] / figures[of]['median_s']:.2f}" for of in ("prompt-tuning", "floor")]

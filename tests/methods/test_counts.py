@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from fairseq_idpg.count import count_preset
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import model_args
@@ -68,9 +67,3 @@ def test_counts_of_the_papers(geometry, name, options, expected):
     with torch.device("meta"):
         module = PRESETS[name].build(model_args(method=name, **options), geometry)
     assert sum(p.numel() for p in module.parameters() if p.requires_grad) == expected
-
-
-def test_counts_of_joined_methods_add_up():
-    names = ("compacter+m-idpg-phm", "compacter", "m-idpg-phm")
-    both, *parts = (count_preset("roberta_idpg_large", name).own for name in names)
-    assert both == sum(parts)

@@ -19,7 +19,6 @@ REFUSED = [  # --method, options, what the line begins with
     ("bitfit+head-on-representation", {"predict_with": "mlm", "verbaliser_loss": "vocabulary"}, "--method head-on"),
     # options of others
     ("prompt-tuning", {"phm_n": 4}, "--phm-n 4 has no effect with --method prompt-tuning"),
-    ("adapter", {"lora_rank": 4}, "--lora-rank 4 has no effect with --method adapter"),
     # options that need another
     ("m-idpg-dnn", {"phm_n": 4}, "--phm-n 4 has no effect with --generator dnn"),
     ("m-idpg-phm", {"generator_residual_norm": "released"}, "--generator-residual-norm released has no effect"),
@@ -39,6 +38,7 @@ REFUSED = [  # --method, options, what the line begins with
     ("ept", {"ept_init_length": 6, "words_rank": 7, "ept_init_split": "both", "prompt_length": 3},
      "--ept-init-length 6 with --words-rank 7"),
     ("smop", {"smop_chosen": 5}, "--smop-chosen 5"),
+    ("pt-moe", {"moe_chosen": 3}, "--moe-chosen 3"),
     # one prompt for all inputs
     ("smop", {"smop_prompts": 1}, "--smop-prompts 1 has no effect"),
     ("pt-moe", {"moe_experts": 1}, "--moe-experts 1 has no effect"),

@@ -9,7 +9,6 @@ from tests.helpers import enlarge, logits, pair_batch, tiny_model
 from tests.methods.adapters.test_adapters import DENSE, branch
 
 HEADS = "adapter-multihead-parallel"
-PARALLEL = ["adapter-parallel", "adapter-scaled-parallel"]
 
 
 def scale_of(method, k):
@@ -68,7 +67,7 @@ CONTRACT = {
 }
 
 
-@pytest.mark.parametrize("name", [*PARALLEL, HEADS])
+@pytest.mark.parametrize("name", ["adapter-parallel", "adapter-scaled-parallel", HEADS])
 def test_dropout_falls_on_the_hidden_layer_alone(name):
     class Seen(nn.Identity):
         def forward(self, x):

@@ -1,10 +1,6 @@
 """PT-MoE: the chosen factors written out; its noise is in test_smop.py."""
 
-import pytest
-
-from fairseq_idpg.errors import InputError
 from tests.contract import Row
-from tests.helpers import tiny_model
 
 
 def by_hand(method, number, text):
@@ -20,8 +16,3 @@ CONTRACT = {
         variants=({"moe_experts": 3, "moe_chosen": 2, "moe_rank": 2}, {"prompt_layers": "all"}),
     )
 }
-
-
-def test_more_experts_than_there_are():
-    with pytest.raises(InputError, match="--moe-chosen 3"):
-        tiny_model(method="pt-moe", moe_chosen=3)

@@ -2,10 +2,8 @@
 
 import argparse
 import contextlib
-import os
 import signal
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -37,12 +35,6 @@ def ends_soon() -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, earlier)
-
-
-def put_no_file(path: Path, kind: str) -> None:
-    """Puts a pipe, a device or a folder where a file is, or would be."""
-    path.unlink(missing_ok=True)
-    {"pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
 
 
 def dictionary_of(names: Iterable[str]) -> Dictionary:

@@ -69,12 +69,6 @@ def test_two_processes(place, tmp_path):
         assert len(one.log(f"valid_{part}")) == 2 and two.log(f"valid_{part}") == one.log(f"valid_{part}"), part
 
 
-def test_classes_with_any_names(place, tmp_path):
-    renamed(place / "three", tmp_path / "named", {"0": "neutral", "1": "entailment", "2": "contradiction"})
-    options = ["--backbone", place / "model.pt", "--num-classes", 3, "--report-acc-and-macro-f1"]
-    assert len(run(tmp_path, "named", tmp_path / "x", *options).log("valid_macro_f1")) == 2
-
-
 WRONG = {"plain": "choice-accuracy", "no-texts": "choice-f1-and-em", "three": "f1a-and-em"}
 
 

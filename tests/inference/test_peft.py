@@ -42,7 +42,6 @@ REFUSED = {
     "position": (["--method", "prompt-tuning", "--prompt-position", 1], "--prompt-position is 1"),
     "bitfit": (["--method", "bitfit"], "weights of the backbone"),
     "adapter": (["--method", "adapter"], "no such method"),
-    "mam": (["--method", "mam"], "no such method"),
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import pickle
 import time
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations.cache import CacheKey, RepresentationCache, length_sorted_batches
-from tests.helpers import ends_soon, put_no_file
+from tests.helpers import ends_soon
 
 ROWS, WIDTH = 23, 6
 TRUE = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(0))
@@ -81,7 +82,9 @@ def test_after_a_kill_all_is_computed_again(tmp_path):
 @pytest.mark.parametrize("which", ["npy", "json"])
 def test_what_is_no_file_is_refused(tmp_path, which):
     path, about = filled(tmp_path)
-    put_no_file(path if which == "npy" else about, "pipe")
+    no_file = path if which == "npy" else about
+    no_file.unlink()
+    os.mkfifo(no_file)
     with ends_soon(), pytest.raises(InputError, match=f"^--representation-cache: {path}"):
         reopened(tmp_path)
 

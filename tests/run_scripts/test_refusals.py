@@ -24,6 +24,7 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),
     ({"arch": "roberta_idpg_large", "options": WITHOUT_LAYERS}, "arch: roberta_idpg)"),
     ({"options": {**OPTIONS, "validate-interval": 3}}, "--validate-interval 3"),  # of 2 epochs
+    ({"options": {**OPTIONS, "lr-scheduler": "inverse_sqrt"}, "warm_up": 0.1}, "warm_up 0.1"),
     ({"selection": "paper"}, "dev_examples (--dev) has no effect"),
     ({"tasks": ["CR"], "rows": ["efl"]}, "--method efl needs pairs"),
     # other tasks
@@ -32,6 +33,7 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"data": "no"}, "no/RTE-bin does not exist"),
     ({"backbone": "no.pt"}, "no.pt does not exist"),
     ({"k": [40]}, "24 training examples"),
+    ({"dev_examples": 30}, "has 24 training examples"),
     ({"data": {"RTE": "data/STS-B-bin"}}, "data/STS-B-bin"),
 ]
 

@@ -9,7 +9,7 @@ from fairseq_idpg.backbone.weights import LM_HEAD, STACK
 from fairseq_idpg.saving import backbone_file, reading, torch_files
 from fairseq_idpg.saving.backbone_file import notes_folder, read_backbone
 from tests.folders import changed, write_backbone
-from tests.helpers import ends_soon, put_no_file
+from tests.helpers import ends_soon
 
 PLACES = ((backbone_file, "tensors_digest"), (reading, "is_finite"), (torch_files.zipfile.ZipFile, "testzip"))
 ALL = {name for _, name in PLACES}
@@ -110,7 +110,8 @@ def test_nothing_is_noted_of_a_file_that_changes(notes, backbone, monkeypatch):
 def test_a_note_that_is_no_file_is_not_used(notes, backbone, looked):
     first, _ = looked(backbone)
     (note,) = notes.iterdir()
-    put_no_file(note, "pipe")
+    note.unlink()
+    os.mkfifo(note)
     with ends_soon():
         assert looked(backbone)[0] == first
 

@@ -115,13 +115,6 @@ def test_no_example_is_dropped_by_batching(folders, sentences, multiple, tokens)
     assert [dataset.num_tokens(i) for i in range(13)] == dataset.num_tokens_vec(np.arange(13)).tolist()
 
 
-def test_without_a_prompt_batches_are_fairseqs_own(folders):
-    dataset = make_task(folders[True], prompt_length=0).load_dataset("valid")
-    batch = dataset.collater([dataset[0], dataset[1]])
-    assert set(batch["net_input"]) == {"src_tokens", "src_lengths", "padded"}
-    assert dataset.sizes.tolist() == dataset.dataset.sizes[0].tolist()
-
-
 def test_room_is_reserved_to_the_last_token(folders):
     task = make_task(folders[True])
     longest = int((task.load_dataset("train").sizes).max())

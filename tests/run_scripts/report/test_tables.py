@@ -80,17 +80,6 @@ def test_tables_have_averages_and_votes(tmp_path):
     assert [voting[task] for task in ("CR", "MR", "RTE")] == ["100.0", "50.0", "missing"]
 
 
-def test_the_test_with_the_tasks_fixed_is_named(tmp_path):
-    """It is none of all pairs as one sample, which gives another p."""
-    runs = [run for row in ("efl", "adapter") for run in seeds(row, "CR", [80, 82])]
-    for table in (
-        "--table 1 --tasks CR --significance adapter",
-        "--table comparisons --tasks CR --significance adapter",
-    ):
-        found = report(tmp_path, runs, f"{table} --significance-over seeds-of-tasks")
-        assert any("paired t-test within tasks (Welch's degrees of freedom)" in note for note in found.notes)
-
-
 def test_significance_is_corrected_for_the_rows_that_are_shown_and_of_each_k_alone(tmp_path):
     """p is 0.035 in each pair: too much for two of them, and not for the only one of K = 500."""
     tests = {"efl": [12, 23, 34], "adapter": [10, 20, 30], "compacter": [14, 23, 32]}

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from preprocess.data_folder import DataFolder
-from preprocess.errors import InputError
 from run_scripts.run.command import cache_of, training_command, with_few_shot_input
 from run_scripts.run.experiment import Experiment, Splits
 
@@ -100,11 +99,6 @@ def test_options_of_a_command(command, more, expected):
     assert {name: found.get(name, ABSENT) for name in expected} == expected
     # validation is not limited in tokens
     assert int(found["--max-tokens-valid"]) >= int(found["--batch-size-valid"]) * int(found["--max-positions"])
-
-
-def test_a_schedule_that_does_not_warm_up(command):
-    with pytest.raises(InputError, match="warm_up 0.1"):
-        command(warm_up=0.1, options=("--lr-scheduler", "inverse_sqrt"))
 
 
 def test_few_shot_feeds_one_representation_to_all_layers():

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from preprocess.data_folder import DataFolder, check_split
-from preprocess.errors import InputError
 from run_scripts.run import experiment
 from run_scripts.run.experiment import folder_digest, splits_of
 from tests.representations.test_word_vectors import write_vectors
@@ -31,11 +30,6 @@ def test_clean_selection_holds_a_tenth_of_the_training_set_out(rte, tmp_path):
     assert (found.dev, found.reported) == ("valid", "test")
     assert sorted(rows(found)["train"] + rows(found)["valid"]) == list(range(24))
     assert splits_of(replace(rte, seed=2, method="adapter", lr=1.0), tmp_path).folder.path == found.folder.path
-
-
-def test_more_than_there_are_cannot_be_held_out(rte, tmp_path):
-    with pytest.raises(InputError, match="--k 1 --dev 30: .* has 24 training examples"):
-        splits_of(replace(rte, dev_examples=30), tmp_path)
 
 
 def test_the_papers_selection_is_on_what_is_reported(rte, tmp_path):

@@ -16,7 +16,6 @@ from tests.folders import renamed, write_folder
 from tests.run_scripts import tiny
 
 KEYS = {"tasks": ["MRPC"], "seeds": [1], "max_epoch": 2}
-FREE = {"method": "fine-tuning", "lrs": [1e-3]}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def data(world, tmp_path_factory):
 def swept(world, in_process, data, tmp_path_factory):
     """A sweep of two rows with another task, without training and with 8 examples; (its file, its results)."""
     place = tmp_path_factory.mktemp("swept")
-    config = world.config(place, **KEYS, data=str(data), rows=[tiny.IDPG, FREE])
+    config = world.config(place, **KEYS, data=str(data), rows=[tiny.IDPG, {"method": "fine-tuning", "lrs": [1e-3]}])
     sweep([str(config), "--results", str(place / "results"), "--eval-tasks", "QQP", "--eval-k", "8"])
     return config, place / "results"
 

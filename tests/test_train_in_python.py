@@ -23,7 +23,7 @@ from tests.checkpoints import hf_folders
 from tests.folders import same_tensors, validate
 from tests.in_process import call
 from tests.inference.conftest import texts, vocab_and_backbone
-from tests.preprocess.commands import run as preprocess
+from tests.preprocess.commands import make_folder
 
 SMALL = {"phm_n": 4, "prompt_length": 3, "dropout": 0, "device": "cpu", "progress": False}
 
@@ -67,13 +67,8 @@ def test_the_commands_weights_and_data(saved, backbone, tmp_path):
     """``python -m preprocess --from-tsv`` and ``fairseq-train`` make the same of the same examples."""
     folder, _ = saved
     held_out = singles(20, seed=2)
-    for split, rows in {"train": singles(60), "valid": held_out}.items():
-        lines = [f"{text}\t{label}\n" for text, label in rows]
-        (tmp_path / f"{split}.tsv").write_text("".join(["text\tlabel\n", *lines]))
-    files = [f"{split}={tmp_path / split}.tsv" for split in ("train", "valid")]
-    where = ["--vocab", backbone, "--out", tmp_path]
-    assert not preprocess(["data", "--from-tsv", *files, "--text-columns", "text", *where])
-    command = [tmp_path / "data-bin", "--task", "sentence_prediction_idpg", "--arch", "roberta_idpg", "--cpu"]
+    data = make_folder(tmp_path, "data", {"train": singles(60), "valid": held_out}, "--vocab", backbone)
+    command = [data, "--task", "sentence_prediction_idpg", "--arch", "roberta_idpg", "--cpu"]
     command += ["--backbone", backbone / "model.pt", "--method", "m-idpg-phm", "--phm-n", 4, "--prompt-length", 3]
     command += ["--dropout", 0.1, "--lr", 0.02, "--max-epoch", 2, "--batch-size", 8, "--save-dir", tmp_path / "command"]
     status, output = call("train", [str(word) for word in command])
@@ -83,10 +78,10 @@ def test_the_commands_weights_and_data(saved, backbone, tmp_path):
     files = (tmp_path / way / "checkpoint_last.pt" for way in ("command", "python"))
     theirs, ours = (torch.load(file, weights_only=False) for file in files)
     assert same_tensors(theirs["model"], ours["model"])
-    for file in (tmp_path / "data-bin").glob("[il]*/*"):
+    for file in data.glob("[il]*/*"):
         other = tmp_path / "python" / file.relative_to(tmp_path)
         assert sha256(file) == sha256(other), file
-    assert len(list((folder / "data-bin").glob("[il]*/*"))) == len(list((tmp_path / "data-bin").glob("[il]*/*")))
+    assert len(list((folder / "data-bin").glob("[il]*/*"))) == len(list(data.glob("[il]*/*")))
 
 
 def state_of_the_process(folder) -> list:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 
-from tests.folders import ROOT, train, validate, write_backbone
+from tests.folders import ROOT, run, train, validate, write_backbone
 
 
 def refuse(folder, save_dir, *options, without=""):
@@ -40,6 +40,8 @@ def test_a_mistake_is_all_that_is_said(pairs, tmp_path, python, monkeypatch):
 def test_impossible_options(pairs, backbone, tmp_path):
     for option, value in (("--num-classes", 3), ("--restore-file", "nowhere.pt")):
         assert f"{option} {value} " in refuse(pairs, tmp_path, "--backbone", backbone, option, value)
+    refused = run("validate", pairs, "--batch-size", 5, "--num-classes", 2, succeed=False)
+    assert refused.last_line.startswith("fairseq_idpg: --path")
     ended = train(pairs, tmp_path, "--prompt-lenght", 5, succeed=False, forked=True)
     assert ended.last_line.endswith("--prompt-lenght 5: did you mean --prompt-length?")
 

@@ -15,7 +15,7 @@ from preprocess.splits import EFL_DESCRIPTIONS
 from tests.folders import write_backbone, write_folder
 from tests.inference.conftest import KINDS, LABELS, inputs, texts
 from tests.inference.saved import write_checkpoint
-from tests.preprocess.commands import run as preprocess
+from tests.preprocess.commands import make_folder
 
 
 def outputs_of_folder(checkpoint, folder, cache=None) -> np.ndarray:
@@ -126,14 +126,11 @@ def test_rows_belong_to_whoever_asked(place, folders, tmp_path):
 
 @pytest.fixture(scope="module")
 def data(place):
-    raw = place / "raw" / "SST-2"
-    raw.mkdir(parents=True)
-    for seed, file in enumerate(("train.tsv", "dev.tsv")):
-        lines = (f"{text}\t{number % 2}\n" for number, (text,) in enumerate(texts(16, 1, seed)))
-        (raw / file).write_text("sentence\tlabel\n" + "".join(lines))
-    command = ["SST-2", "--raw", raw.parent, "--efl", "--vocab", place / "vocab", "--out", place / "efl"]
-    assert preprocess([str(part) for part in command]) == 0
-    return place / "efl" / "SST-2-bin"
+    splits = {
+        split: [(text, str(number % 2)) for number, (text,) in enumerate(texts(16, 1, seed))]
+        for seed, split in enumerate(("train", "valid"))
+    }
+    return make_folder(place, "SST-2", splits, "--efl", "--labels", 1, 0, "--vocab", place / "vocab")
 
 
 def test_a_sentence_has_the_class_that_its_description_has(place, data):

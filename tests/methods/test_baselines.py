@@ -38,15 +38,11 @@ def by_hand(model, tokens, kind: str) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", ["mean-pooled", "token-mean", "backbone"])
 def test_the_head_reads_it_alone(kind):
-    model, tokens = made(head_input=kind), pair_batch()
-    torch.testing.assert_close(logits(model, tokens), by_hand(model, tokens, kind))
-
-
-def test_dropout_of_the_backbone_is_off():
-    """That of the head is fairseq's --pooler-dropout, 0."""
-    model, tokens = made(dropout=0.5, attention_dropout=0.5), pair_batch()
-    expected = logits(model, tokens)
-    assert torch.equal(logits(model.train(), tokens), expected)
+    """Without dropout of the backbone; that of the head is fairseq's --pooler-dropout, 0."""
+    model, tokens = made(head_input=kind, dropout=0.5, attention_dropout=0.5), pair_batch()
+    expected = by_hand(model, tokens, kind)
+    for training in (False, True):
+        torch.testing.assert_close(logits(model.train(training), tokens), expected)
 
 
 def test_no_layer_is_run_for_a_head_that_has_its_vector():

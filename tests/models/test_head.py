@@ -6,7 +6,7 @@ import torch
 from fairseq_idpg.models.heads import load_head
 from fairseq_idpg.saving.record import KeptRecord, Record
 from preprocess.errors import InputError
-from tests.folders import train
+from tests.folders import changed, train, write_backbone
 from tests.helpers import tiny_model
 
 NAME = "sentence_classification_head"
@@ -18,11 +18,10 @@ def place(pairs, backbone, tmp_path_factory):
     """``first``: a training; ``mnli.pt``: a checkpoint of fairseq's own with one head, of another name."""
     folder = tmp_path_factory.mktemp("head")
     train(pairs, folder / "first", "--backbone", backbone, "--max-update", 3)
-    state = torch.load(backbone, weights_only=True)
-    torch.save(state, folder / "model.pt")
+    write_backbone(folder / "model.pt")
     head = tiny_model(method="head-only").classification_heads[NAME].state_dict()
-    state["model"].update({f"classification_heads.mnli.{name}": value for name, value in head.items()})
-    torch.save(state, folder / "mnli.pt")
+    mnli = {f"classification_heads.mnli.{name}": value for name, value in head.items()}
+    changed(backbone, lambda state: state["model"].update(mnli), folder / "mnli.pt")
     return folder
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from preprocess.glove import read_vectors
 from preprocess.indexed import IndexedWriter
-from tests.preprocess.commands import run
+from tests.preprocess.commands import make_folder, run
 
 SHARED = Path(__file__).parents[3] / "shared"
 GOLDEN = SHARED / "golden" / "m-phm-glove__pos0__pair.json"
@@ -35,17 +35,10 @@ VALID = [("nothing known", "here"), ("or here", "either")]
 GLOVE = "".join(f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in VECTORS.items()).encode()
 
 
-def make(commands, **splits):
-    """A folder of pairs: {split: texts}."""
-    for split, pairs in splits.items():
-        commands.write(split, "a\tb\tlabel\n" + "".join(f"{a}\t{b}\t1\n" for a, b in pairs))
-    files = [f"{split}={commands.raw / split}" for split in splits]
-    return commands.ok("task", "--from-tsv", *files, "--text-columns", "a", "b", "--overwrite").path
-
-
 @pytest.fixture
 def data(commands):
-    return make(commands, train=TRAIN, valid=VALID)
+    splits = {split: [(*pair, "1") for pair in pairs] for split, pairs in (("train", TRAIN), ("valid", VALID))}
+    return make_folder(commands.raw, "task", splits, "--vocab", commands.vocab)
 
 
 @pytest.fixture

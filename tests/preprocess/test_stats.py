@@ -10,7 +10,7 @@ import pytest
 from preprocess.data_folder import DataFolder
 from preprocess.stats import describe_folder
 from tests.folders import write_folder, write_indexed
-from tests.preprocess.commands import run
+from tests.preprocess.commands import make_folder, run
 
 
 def test_numbers(tmp_path):
@@ -95,17 +95,10 @@ def test_texts_are_compared_by_their_letters_and_digits(tmp_path, capsys):
     (tmp_path / "bert").mkdir()
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *'a film well made dull " - .'.split()]
     (tmp_path / "bert" / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
-    texts = {
-        "x": "1\ta well-made film\tdull\n0\tdull film\tdull\n",
-        "y": '1\t"a well made film ."\tdull .\n0\ta film\tdull film\n',
-    }
-    files = {name: tmp_path / f"{name}.tsv" for name in texts}
-    for name, text in texts.items():
-        files[name].write_text(text)
-    for name, other in (("x", "y"), ("y", "x")):
-        columns = ["--no-header", "--label-column", "1", "--text-columns", "2", "3"]
-        encoder = ["--bpe", "bert", "--vocab", tmp_path / "bert", "--out", tmp_path]
-        assert run([name, "--from-tsv", f"train={files[name]}", f"valid={files[other]}", *columns, *encoder]) == 0
+    x = [("a well-made film", "dull", "1"), ("dull film", "dull", "0")]
+    y = [('"a well made film ."', "dull .", "1"), ("a film", "dull film", "0")]
+    for name, train, valid in (("x", x, y), ("y", y, x)):
+        make_folder(tmp_path, name, {"train": train, "valid": valid}, "--bpe", "bert", "--vocab", tmp_path / "bert")
     capsys.readouterr()
     assert run(["stats", tmp_path / "x-bin", tmp_path / "y-bin"]) == 0
     said = capsys.readouterr().out

@@ -38,6 +38,7 @@ REFUSED = [  # --method, options, what the line begins with
     ("ept", {"ept_init_length": 6, "words_rank": 7, "ept_init_split": "both", "prompt_length": 3},
      "--ept-init-length 6 with --words-rank 7"),
     ("smop", {"smop_chosen": 5}, "--smop-chosen 5"),
+    ("smop", {"smop_chosen": 4, "smop_balance": 0.5}, "--smop-balance 0.5"),
     ("pt-moe", {"moe_chosen": 3}, "--moe-chosen 3"),
     # one prompt for all inputs
     ("smop", {"smop_prompts": 1}, "--smop-prompts 1 has no effect"),

@@ -19,10 +19,9 @@ def options(folder=None, shorten_method="none"):
     return SimpleNamespace(**cache, shorten_method=shorten_method)
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    folder = write_folder(tmp_path_factory.mktemp("data") / "a")
-    return SplitText(str(folder), "valid", ["input0", "input1"], False, 13, 1, [0, 2, False, np.arange(13)])
+@pytest.fixture
+def text(pairs):
+    return SplitText(str(pairs), "valid", ["input0", "input1"], False, 13, 1, [0, 2, False, np.arange(13)])
 
 
 @pytest.mark.parametrize("method", [{"method": "lpt-appg", "generator_input": "last"}, {"method": "id-spam"}])

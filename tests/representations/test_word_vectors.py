@@ -1,6 +1,5 @@
 """--representation glove: rows of DATA/glove in the batch, and what is refused."""
 
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -55,11 +54,9 @@ def test_every_example_brings_its_row(folder):
     assert "representation" not in plain.collater([plain[0]])["net_input"]
 
 
-def test_shards_bring_their_rows(folder):
+def test_shards_bring_their_rows(tmp_path):
     """fairseq reads train, train1, ... as one training set: its examples are numbered through."""
-    for part in ("input0", "input1", "label"):
-        for suffix in ("bin", "idx"):
-            shutil.copy(folder / part / f"valid.{suffix}", folder / part / f"train1.{suffix}")
+    folder = write_folder(tmp_path / "data", splits={"train": 24, "train1": 13, "valid": 13})
     rows = write_vectors(folder)
     task = make_task(folder)
     task.stored = stored_representations(task.cfg, reads_word_vectors(WIDTH))

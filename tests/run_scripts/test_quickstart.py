@@ -74,7 +74,6 @@ def test_a_step_is_made_again_for_other_settings_or_after_an_interruption(tmp_pa
     assert build.call_count == 3
 
 
-STAMP = "2026-01-01 00:00:00 | INFO | "
 COUNTS = "fairseq_idpg.models.prepare | method m-idpg-phm: 170,642 trainable of 22,736,018 parameters (0.751%): method "
 COUNTS += "22,032 (0.098% of the backbone), head 148,610, backbone 22,565,376 frozen"
 LOG = [
@@ -93,7 +92,7 @@ def called(monkeypatch):
         lines = LOG if "train" in tools[-1] else [f'test | {{"test_accuracy": "{64.7 + len(tools)}"}}']
         with open(log, "a") as file:
             for line in lines:
-                file.write(on_line(f"{STAMP}{line}\n"))
+                file.write(on_line(f"2026-01-01 00:00:00 | INFO | {line}\n"))
         (log.parent / "checkpoint_best.pt").write_text("12345")
 
     monkeypatch.setattr(quickstart, "call_logged", call)

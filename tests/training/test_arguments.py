@@ -105,11 +105,10 @@ OVERRIDES_REFUSED = {
     "{'bakbone': 'model.pt'}": "'bakbone'",
     "{'task': {'backbone': 'model.pt'}}": "'backbone' is no option of the task",
     "print('never')": "",
-    "-" * 100_000: "",
 }
 
 
-@pytest.mark.parametrize("text", OVERRIDES_REFUSED, ids=lambda text: text[:40])
+@pytest.mark.parametrize("text", OVERRIDES_REFUSED)
 def test_overrides_refused(text):
     with pytest.raises(InputError, match=f"^--model-overrides .*{OVERRIDES_REFUSED[text]}"):
         parse_overrides(text)

@@ -18,7 +18,6 @@ SINGLE, PAIR, LAST, FIRST = (
 )
 SUPPLEMENTED = made.run("a", "CR", supplementary_position=0)
 LENGTHS = [made.run("m-idpg-phm", "CR", prompt_length=length) for length in (1, 5, 10)]
-UNPROMPTED = made.run("adapter", "RTE", prompt_length=None)
 
 
 def scope_of(runs, command="", ks=(None,), **more):
@@ -35,7 +34,7 @@ def scope_of(runs, command="", ks=(None,), **more):
         ([CR, made.run("b", "CR", supplementary_position=0, backbone=made.OTHER)], "", [0, 1]),
         ([CR, made.run("a", "CR", **made.FEW)], "", [0]),
         ([SINGLE, PAIR, LAST, FIRST], "--position 0 1", [0, 1]),
-        ([SINGLE, PAIR, LAST, FIRST, UNPROMPTED], "--position 0", [0, 3, 4]),
+        ([SINGLE, PAIR, LAST, FIRST, made.run("adapter", "RTE", prompt_length=None)], "--position 0", [0, 3, 4]),
         ([CR, SUPPLEMENTED], "--supplementary-position none", [0]),
         (LENGTHS, "", [1]),  # the paper's
         ([*LENGTHS, made.run("prompt-tuning-134", "CR", prompt_length=134)], "--prompt-length 10", [2, 3]),

@@ -48,6 +48,14 @@ def backbone(tmp_path_factory):
 
 
 @pytest.fixture
+def own_backbone(tmp_path):
+    """A backbone that a test may change."""
+    from tests.folders import write_backbone
+
+    return write_backbone(tmp_path / "model.pt")
+
+
+@pytest.fixture
 def double_precision():
     import torch
 

@@ -9,7 +9,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.load import load_untrained
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.saving.backbone_file import read_backbone
-from tests.folders import changed, write_backbone
+from tests.folders import changed
 from tests.helpers import dictionary, model_args, pair_batch
 
 TASK = SimpleNamespace(source_dictionary=dictionary())
@@ -35,11 +35,6 @@ def features(path) -> torch.Tensor:
     return model(pair_batch(), features_only=True)[0]
 
 
-@pytest.fixture
-def backbone(tmp_path):
-    return write_backbone(tmp_path / "model.pt")
-
-
 def with_old_names(state) -> None:
     state.update(model=old_names(state["model"]))
 
@@ -47,30 +42,30 @@ def with_old_names(state) -> None:
 @pytest.mark.parametrize(
     "form", [with_old_names, lambda state: state.update(cfg={"model": vars(state.pop("args"))})], ids=["names", "cfg"]
 )
-def test_every_form_has_the_same_features(backbone, form):
-    expected = features(backbone)
-    changed(backbone, form)
-    assert torch.equal(features(backbone), expected)
+def test_every_form_has_the_same_features(own_backbone, form):
+    expected = features(own_backbone)
+    changed(own_backbone, form)
+    assert torch.equal(features(own_backbone), expected)
 
 
 @pytest.mark.parametrize("name", ["encoder_layers", "encoder_ffn_embed_dim"])
-def test_sizes_that_its_tensors_do_not_have(name, backbone, monkeypatch):
+def test_sizes_that_its_tensors_do_not_have(name, own_backbone, monkeypatch):
     """They are what an untrained backbone would be built from."""
-    changed(backbone, lambda state: setattr(state["args"], name, 2**22))
+    changed(own_backbone, lambda state: setattr(state["args"], name, 2**22))
     monkeypatch.setattr("fairseq_idpg.models.roberta_idpg.OpenRobertaEncoder", None)
-    with pytest.raises(InputError, match=f"--backbone {backbone} "):
-        load_untrained(str(backbone), dictionary())
+    with pytest.raises(InputError, match=f"--backbone {own_backbone} "):
+        load_untrained(str(own_backbone), dictionary())
 
 
 @pytest.mark.parametrize("damage", ["missing", "quantized"])
-def test_a_tensor_that_does_not_fit_is_named(backbone, damage):
+def test_a_tensor_that_does_not_fit_is_named(own_backbone, damage):
     def damaged(state):
         bias = state["model"].pop(name := "encoder.sentence_encoder.layers.1.fc1.bias")
         state["model"].update({name: bias.char()} if damage == "quantized" else {})
 
-    changed(backbone, damaged)
+    changed(own_backbone, damaged)
     with pytest.raises(InputError, match="^--backbone .*layers.1.fc1.bias"):
-        features(backbone)
+        features(own_backbone)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +76,14 @@ def test_a_tensor_that_does_not_fit_is_named(backbone, damage):
         ({"max_positions": 32}, "--max-positions is 32 .* 64"),
     ],
 )
-def test_sizes_of_another_model(backbone, options, named):
+def test_sizes_of_another_model(own_backbone, options, named):
     with pytest.raises(InputError, match=f"^{named}"):
-        RobertaIDPGModel.build_model(model_args(method="head-only", backbone=str(backbone), **options), TASK)
+        RobertaIDPGModel.build_model(model_args(method="head-only", backbone=str(own_backbone), **options), TASK)
 
 
-def test_layer_norm_epsilon_is_the_backbones(backbone):
-    changed(backbone, lambda state: setattr(state["args"], "layer_norm_eps", 1e-12))
-    args = model_args(method="head-only", backbone=str(backbone), layer_norm_eps=1e-12)
+def test_layer_norm_epsilon_is_the_backbones(own_backbone):
+    changed(own_backbone, lambda state: setattr(state["args"], "layer_norm_eps", 1e-12))
+    args = model_args(method="head-only", backbone=str(own_backbone), layer_norm_eps=1e-12)
     encoder = RobertaIDPGModel.build_model(args, TASK).encoder  # the LM head's is another
     assert [m.eps for m in encoder.modules() if isinstance(m, torch.nn.LayerNorm)] == [1e-12] * (2 + 2 * 3)
 
@@ -117,8 +112,8 @@ def exchanged(state):
         *((other, False) for other in (one_bit, exchanged)),
     ],
 )
-def test_a_backbone_is_known_by_its_weights(backbone, change, same):
-    expected, before = fingerprint(backbone), backbone.read_bytes()
-    changed(backbone, change)
-    torch.save(torch.load(backbone, weights_only=True), backbone, _use_new_zipfile_serialization=False)
-    assert backbone.read_bytes() != before and (fingerprint(backbone) == expected) == same
+def test_a_backbone_is_known_by_its_weights(own_backbone, change, same):
+    expected, before = fingerprint(own_backbone), own_backbone.read_bytes()
+    changed(own_backbone, change)
+    torch.save(torch.load(own_backbone, weights_only=True), own_backbone, _use_new_zipfile_serialization=False)
+    assert own_backbone.read_bytes() != before and (fingerprint(own_backbone) == expected) == same

@@ -11,7 +11,6 @@ from fairseq_idpg.backbone.weights import ALIGNMENT, as_own
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.saving.backbone_file import read_backbone
-from tests.folders import write_backbone
 from tests.helpers import dictionary, logits, model_args, pair_batch
 
 TASK = SimpleNamespace(source_dictionary=dictionary())
@@ -24,11 +23,6 @@ MODES = {
 }
 
 
-@pytest.fixture
-def backbone(tmp_path):
-    return write_backbone(tmp_path / "model.pt")
-
-
 def build(path, **options) -> RobertaIDPGModel:
     torch.manual_seed(5)
     model = RobertaIDPGModel.build_model(model_args(backbone=str(path), **options), TASK)
@@ -37,9 +31,9 @@ def build(path, **options) -> RobertaIDPGModel:
 
 
 @pytest.mark.parametrize("options", MODES.values(), ids=list(MODES))
-def test_what_is_frozen_stays_in_the_file(backbone, options):
-    read = read_backbone(str(backbone))
-    model = build(backbone, **options)
+def test_what_is_frozen_stays_in_the_file(own_backbone, options):
+    read = read_backbone(str(own_backbone))
+    model = build(own_backbone, **options)
     model.load_backbone(read)
     known = {name: parameter for name, parameter in model.named_parameters() if name in read.weights}
     assert len(known) > 50
@@ -49,38 +43,38 @@ def test_what_is_frozen_stays_in_the_file(backbone, options):
     assert model.encoder.lm_head.weight is model.encoder.sentence_encoder.embed_tokens.weight
 
 
-def test_training_and_merging_do_not_touch_the_file(backbone):
-    content = backbone.read_bytes()
-    model = build(backbone, method="fine-tuning", no_freeze_backbone=True).train()
+def test_training_and_merging_do_not_touch_the_file(own_backbone):
+    content = own_backbone.read_bytes()
+    model = build(own_backbone, method="fine-tuning", no_freeze_backbone=True).train()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     logits(model, pair_batch()).sum().backward()
     optimizer.step()
     model.half()
-    merged = build(backbone, method="lora").eval()
+    merged = build(own_backbone, method="lora").eval()
     with torch.no_grad():
         for parameter in merged.method.parameters():
             parameter.add_(0.1)
     expected = logits(merged, pair_batch())
     merged.merge_method()
     assert torch.allclose(logits(merged, pair_batch()), expected, atol=1e-5)
-    assert backbone.read_bytes() == content
+    assert own_backbone.read_bytes() == content
 
 
 @pytest.mark.parametrize(
     "how", [os.unlink, lambda path: os.replace(shutil.copy(path, f"{path}.new"), path)], ids=["removed", "replaced"]
 )
-def test_a_file_that_is_removed_or_replaced_is_still_there(backbone, how):
-    model = build(backbone).eval()
-    expected = logits(build(backbone).eval(), pair_batch())
-    how(backbone)
+def test_a_file_that_is_removed_or_replaced_is_still_there(own_backbone, how):
+    model = build(own_backbone).eval()
+    expected = logits(build(own_backbone).eval(), pair_batch())
+    how(own_backbone)
     assert torch.equal(logits(model, pair_batch()), expected)
     model.state_dict()
 
 
-def test_a_file_that_is_written_to_is_noticed(backbone):
-    model = build(backbone)
-    os.utime(backbone, ns=(0, 0))
-    with pytest.raises(InputError, match=f"--backbone {backbone} was written to while it was in use"):
+def test_a_file_that_is_written_to_is_noticed(own_backbone):
+    model = build(own_backbone)
+    os.utime(own_backbone, ns=(0, 0))
+    with pytest.raises(InputError, match=f"--backbone {own_backbone} was written to while it was in use"):
         model.state_dict()
 
 

@@ -7,7 +7,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_idpg import count
 from fairseq_idpg.methods.registry import PRESETS
-from tests.folders import write_backbone
 from tests.helpers import tiny_model
 
 
@@ -38,8 +37,7 @@ def test_command(capsys, monkeypatch):
         assert any(re.fullmatch(line, found) for found in lines)
 
 
-def test_options_and_a_given_backbone(tmp_path, capsys):
-    backbone = write_backbone(tmp_path / "model.pt")
+def test_options_and_a_given_backbone(backbone, capsys):
     count.main(["--backbone", str(backbone), "--prompt-length", "7"])
     rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()[1:]}
     assert rows["prompt-tuning"][1] == str(7 * 32) and "lora" not in rows

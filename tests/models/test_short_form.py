@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.names import TASK
 from fairseq_idpg.training.arguments import check_arguments
-from tests.folders import SIZE, write_backbone, write_folder
+from tests.folders import SIZE, write_folder
 
 ADAM = ["--optimizer=adam", "--adam-betas=(0.9, 0.98)", "--adam-eps=1e-6", "--weight-decay=0.1"]
 TOKENS = ["--init-token=0", "--separator-token=2", "--max-positions=64"]
@@ -20,9 +20,8 @@ CORRELATION = [*HIGHEST, "--best-checkpoint-metric=pearson_and_spearman", "--rep
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[str]:
+def files(tmp_path: Path, backbone: Path) -> list[str]:
     """The options that must be typed; positions of the backbone are not fairseq's 512, nor its sizes."""
-    backbone = write_backbone(tmp_path / "model.pt")
     common = ["--task", TASK, "--arch", "roberta_idpg", "--backbone", str(backbone), "--lr", "1e-3"]
     return [str(tmp_path / "data"), "--user-dir", "fairseq_idpg", *common, "--save-dir", str(tmp_path / "run")]
 

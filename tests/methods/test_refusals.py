@@ -35,6 +35,7 @@ REFUSED = [  # --method, options, what the line begins with
     *(("attempt", {"attempt_temperature": text}, f"--attempt-temperature {text}") for text in ("0", "-1", "warm")),
     ("ept", {"words_rank": 33}, "--words-rank 33"),  # more than the width
     ("ept", {"ept_decomposition": "false"}, "--ept-decomposition false: --ept-fusion lowrank"),
+    ("ept", {"ept_decomposition": "false", "ept_fusion": "none", "ept_init_length": 90}, "--ept-init-length 90 has no"),
     ("ept", {"ept_init_length": 6, "words_rank": 7, "ept_init_split": "both", "prompt_length": 3},
      "--ept-init-length 6 with --words-rank 7"),
     ("smop", {"smop_chosen": 5}, "--smop-chosen 5"),

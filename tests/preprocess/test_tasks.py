@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from preprocess.errors import InputError
 from preprocess.tasks import TASKS, TEST_SETS, counterparts, meanings_of
 
 ALL = {**TASKS, **TEST_SETS}
@@ -272,3 +273,8 @@ LABELS = {name: list(task.labels) for name, task in ALL.items()}
 def test_other_names_of_the_same(task, labels, other, others, found):
     assert counterparts(task, labels, other, others) == found
     assert (counterparts(other, others, task, labels) is None) == (meanings_of(task, labels) is None) == (found is None)
+
+
+def test_the_same_names_of_others():
+    with pytest.raises(InputError, match="CR .*SUBJ "):
+        counterparts("CR", LABELS["CR"], "SUBJ", LABELS["SUBJ"])

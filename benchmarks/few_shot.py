@@ -6,6 +6,7 @@ Random weights, pairs of 2 x 12 drawn words, K examples, 50 epochs of batches of
 examples. Each training is a process with one thread. Seconds are those of the whole process, as records have them.
 """
 
+import json
 import sys
 from pathlib import Path
 from statistics import median
@@ -16,7 +17,6 @@ from startup import write_backbone, write_pairs
 
 from preprocess.errors import InputError, command_line
 from preprocess.flags import aligned, flag_name
-from run_scripts.run.records import FILE, read_records
 
 METHODS = ("prompt-tuning", "p-tuning-v2", "m-idpg-phm", "lopa")
 MOST_SECONDS = 60  # of each of 16 trainings of MiniLM with K = 500
@@ -64,7 +64,8 @@ def main() -> None:
         jobs = args.seeds * len(METHODS)
         words = ["-m", "run_scripts.sweep", str(sweep), "--results", str(results), "--jobs", str(jobs)]
         done = run_process([sys.executable, *words], threads=1)
-        runs = read_records(results / FILE)
+        lines = (results / "results.jsonl").read_text(encoding="utf-8").splitlines()
+        runs = list({run["run"]: run for run in map(json.loads, lines)}.values())  # the last line of each
     if failed := [run for run in runs if run["status"] != "done"]:
         raise InputError(f"{len(failed)} of {jobs} trainings failed: {failed[0]['reason']}")
     seconds = {name: [run["seconds"] for run in runs if run["row"] == name] for name in METHODS}
